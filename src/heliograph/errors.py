@@ -1,0 +1,97 @@
+"""Everything that can go wrong, by what the reader can do about it.
+
+MirrorError
+├── ConfigError          edit the file or the command line            exit 2
+├── ClusterUnreachable   bring the cluster or the network back        exit 3
+├── KafkaFault           the broker said no; `retriable` says whether waiting helps
+├── CorruptRecord        bytes that do not hold what they claim: stop, look
+├── PartitionStopped     one partition cannot go on; the others do
+├── FlowFenced           somebody else mirrors this flow now
+└── Missing              a thing this machine lacks: Java, a jar, a port
+
+A message is one sentence: where, what, what next. Across Spark only its text survives, so it stands
+alone. Every constructor passes all its arguments, in order, to `super().__init__`: errors pickle.
+"""
+
+
+class MirrorError(Exception):
+    """Root of all errors that heliograph raises on purpose."""
+
+    exit_code = 1
+
+
+class ConfigError(MirrorError):
+    """A setting, file or command line that cannot be used as it is."""
+
+    exit_code = 2
+
+
+class ClusterUnreachable(MirrorError):
+    """No broker of a cluster answers."""
+
+    exit_code = 3
+
+    def __init__(self, cluster: str, bootstrap: str, reason: str) -> None:
+        super().__init__(cluster, bootstrap, reason)
+        self.cluster = cluster
+        self.bootstrap = bootstrap
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return (
+            f"{self.cluster}: no broker answers at {self.bootstrap} ({self.reason}). "
+            f"Check that the cluster runs and that {self.cluster}.bootstrap.servers is right."
+        )
+
+
+class KafkaFault(MirrorError):
+    """A broker refused a request."""
+
+    def __init__(self, doing: str, error: str, retriable: bool) -> None:
+        super().__init__(doing, error, retriable)
+        self.doing = doing
+        self.error = error
+        self.retriable = retriable
+
+    def __str__(self) -> str:
+        then = "It is tried again." if self.retriable else "See the broker's log for the reason."
+        return f"{self.doing}: the broker answered {self.error}. {then}"
+
+
+class CorruptRecord(MirrorError):
+    """Bytes from a broker that do not hold what they claim."""
+
+
+class PartitionStopped(MirrorError):
+    """One partition cannot go on until somebody acts; nothing of it was skipped."""
+
+    def __init__(self, partition: str, upstream: int, reason: str, remedy: str) -> None:
+        super().__init__(partition, upstream, reason, remedy)
+        self.partition = partition
+        self.upstream = upstream
+        self.reason = reason
+        self.remedy = remedy
+
+    def __str__(self) -> str:
+        return f"{self.partition} stopped at upstream offset {self.upstream}: {self.reason}. {self.remedy}"
+
+
+class FlowFenced(MirrorError):
+    """Another process took this flow over; this one must not write any more."""
+
+    def __init__(self, flow: str, partition: str) -> None:
+        super().__init__(flow, partition)
+        self.flow = flow
+        self.partition = partition
+
+    def __str__(self) -> str:
+        return (
+            f"{self.flow}: fenced at {self.partition}, because another process mirrors this flow now. "
+            "Stop one of the two, then restart this flow."
+        )
+
+
+class Missing(MirrorError):
+    """Something this machine lacks."""
+
+    exit_code = 2

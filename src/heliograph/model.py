@@ -1,0 +1,82 @@
+"""Values that every room shares. Frozen, slotted, picklable; no behaviour beyond their own text.
+
+Offsets: `upstream` is an offset in the source topic, `downstream` one in the remote topic. A position
+always names the *next* offset, never the last one; what is on the wire as "last" is converted there.
+"""
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class TopicPartition:
+    topic: str
+    index: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.index}"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Flow:
+    """A direction of replication, written A->B as in mm2.properties."""
+
+    source: str
+    target: str
+
+    def __str__(self) -> str:
+        return f"{self.source}->{self.target}"
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Everything before `upstream` in the source is before `downstream` in the remote partition."""
+
+    upstream: int
+    downstream: int
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerIdentity:
+    """What a broker knows a writer by; a later epoch of the same id fences an earlier one."""
+
+    producer_id: int
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Tls:
+    """Certificates of one client; PEM text or file paths, as `ssl.*` gave them."""
+
+    truststore_location: str | None = None
+    truststore_type: str = "JKS"
+    truststore_password: str | None = field(default=None, repr=False)
+    truststore_certificates: str | None = None
+    keystore_location: str | None = None
+    keystore_type: str = "JKS"
+    keystore_password: str | None = field(default=None, repr=False)
+    keystore_key: str | None = field(default=None, repr=False)
+    keystore_certificate_chain: str | None = None
+    key_password: str | None = field(default=None, repr=False)
+    check_hostname: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Sasl:
+    """A login. `options` are those of the JAAS line (username, password and so on)."""
+
+    mechanism: str
+    options: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """How to reach one cluster as one client: all that a worker process needs, and nothing live."""
+
+    cluster: str
+    bootstrap: tuple[tuple[str, int], ...]
+    client_id: str = "heliograph"
+    tls: Tls | None = None
+    sasl: Sasl | None = None
+
+    def __str__(self) -> str:
+        return ",".join(f"{host}:{port}" for host, port in self.bootstrap)
