@@ -1,0 +1,54 @@
+"""The small parts that Kafka's formats are made of: strings, and the hash that places a key."""
+
+import struct
+from typing import TypeAlias
+
+from heliograph.errors import CorruptRecord
+
+Buffer: TypeAlias = bytes | bytearray | memoryview
+
+_I16 = struct.Struct(">h")
+_STRING_BYTES_MAX = 32767
+
+
+def encode_string(text: str) -> bytes:
+    """Return `text` as a STRING: INT16 byte length, then UTF-8."""
+    data = text.encode()
+    if len(data) > _STRING_BYTES_MAX:
+        raise ValueError(f"a Kafka string holds {_STRING_BYTES_MAX} bytes, not {len(data)}")
+    return _I16.pack(len(data)) + data
+
+
+def decode_string(data: Buffer, at: int) -> tuple[str, int]:
+    """Return the STRING that starts at `at`, and where it ends."""
+    try:
+        (length,) = _I16.unpack_from(data, at)
+        end = at + 2 + length
+        if length < 0 or end > len(data):
+            raise CorruptRecord(
+                f"a string claims {length} bytes where {len(data) - at - 2} are left."
+            )
+        return str(data[at + 2 : end], "utf-8"), end
+    except (struct.error, UnicodeDecodeError) as exc:
+        raise CorruptRecord(f"bytes {bytes(data).hex()} hold no string at {at}.") from exc
+
+
+def murmur2(data: bytes) -> int:
+    """Return Kafka's 32-bit hash of a key, unsigned."""
+    mask, mix = 0xFFFFFFFF, 0x5BD1E995
+    hashed = 0x9747B28C ^ len(data)
+    whole = len(data) & ~3
+    for (word,) in struct.iter_unpack("<I", data[:whole]):
+        mixed = word * mix & mask
+        mixed = (mixed ^ mixed >> 24) * mix & mask
+        hashed = hashed * mix & mask ^ mixed
+    tail = data[whole:]
+    if tail:
+        hashed = (hashed ^ int.from_bytes(tail, "little")) * mix & mask
+    hashed = (hashed ^ hashed >> 13) * mix & mask
+    return hashed ^ hashed >> 15
+
+
+def partition_for_key(key: bytes, partitions: int) -> int:
+    """Return where Java's default partitioner puts a record of this key."""
+    return (murmur2(key) & 0x7FFFFFFF) % partitions
