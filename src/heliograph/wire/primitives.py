@@ -1,4 +1,4 @@
-"""The small parts that Kafka's formats are made of: strings, and the hash that places a key."""
+"""The small parts that Kafka's formats are made of: strings, varints, and the hash that places a key."""
 
 import struct
 from typing import TypeAlias
@@ -31,6 +31,48 @@ def decode_string(data: Buffer, at: int) -> tuple[str, int]:
         return str(data[at + 2 : end], "utf-8"), end
     except (struct.error, UnicodeDecodeError) as exc:
         raise CorruptRecord(f"bytes {bytes(data).hex()} hold no string at {at}.") from exc
+
+
+def encode_varint(number: int) -> bytes:
+    """Return a zigzag varint; a number beyond 64 bits wraps as in Java."""
+    rest = number << 1 ^ -(number < 0)
+    if rest < 0x80:
+        return bytes((rest,))
+    if rest < 0x4000:
+        return bytes((rest & 0x7F | 0x80, rest >> 7))
+    if rest >> 64:
+        return encode_varint((number + (1 << 63)) % (1 << 64) - (1 << 63))
+    out = bytearray()
+    while rest >= 0x80:
+        out.append(rest & 0x7F | 0x80)
+        rest >>= 7
+    out.append(rest)
+    return bytes(out)
+
+
+def decode_varint(data: bytes, at: int, *, bits: int) -> tuple[int, int]:
+    """Return the zigzag varint of at most `bits` that starts at `at`, and where it ends."""
+    try:
+        byte = data[at]
+        at += 1
+        if byte < 0x80:
+            return byte >> 1 ^ -(byte & 1), at
+        rest = byte & 0x7F
+        shift = 7
+        while True:
+            byte = data[at]
+            at += 1
+            rest |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                break
+            shift += 7
+            if shift >= bits:
+                raise CorruptRecord(f"a number takes more than {bits} bits")
+    except IndexError as exc:
+        raise CorruptRecord("the bytes end inside a number") from exc
+    if rest >> bits:
+        raise CorruptRecord(f"a number takes more than {bits} bits")
+    return rest >> 1 ^ -(rest & 1), at
 
 
 def murmur2(data: bytes) -> int:
