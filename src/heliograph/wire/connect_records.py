@@ -1,0 +1,115 @@
+"""Source positions as Kafka Connect keeps them in its offsets topic, one compacted key per partition.
+
+    key     ["MirrorSourceConnector",{"cluster":"A","partition":0,"topic":"t"}]
+    value   {"offset":41,"downstream":57}
+
+Connect looks a position up by the bytes of its key, so the order of the members and the way of
+escaping are Java's. `offset` is the last upstream offset that was copied. `downstream`, where that
+record went, is our addition: MirrorMaker 2 reads past it, and drops it when it writes the key itself.
+"""
+
+import json
+import re
+from typing import NamedTuple
+
+from heliograph.errors import CorruptRecord
+from heliograph.model import Position, TopicPartition
+
+# Jackson leaves text as UTF-8, except for these; a character beyond the BMP becomes two escapes.
+_ESCAPED = re.compile(r'["\\\x00-\x1f\U00010000-\U0010ffff]')
+_SHORT = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r"}
+_MEMBERS = {"cluster", "partition", "topic"}
+_INT32_MAX = (1 << 31) - 1
+_INT64_MAX = (1 << 63) - 1
+
+
+class SourceKey(NamedTuple):
+    """Whose position it is; `partition` names the upstream topic."""
+
+    connector: str
+    cluster: str
+    partition: TopicPartition
+
+
+class SourceOffset(NamedTuple):
+    """A position whose downstream half is unknown if MirrorMaker 2 wrote it; both name the next offset."""
+
+    upstream: int
+    downstream: int | None
+
+
+def encode_source_key(connector: str, cluster: str, topic: str, partition: int) -> bytes:
+    return (
+        f"[{_quote(connector)},"
+        f'{{"cluster":{_quote(cluster)},"partition":{partition},"topic":{_quote(topic)}}}]'
+    ).encode()
+
+
+def decode_source_key(key: bytes | None) -> SourceKey | None:
+    """Return the key of a source position; None for any other key that Connect may keep there."""
+    try:
+        match json.loads((key or b"").decode()):
+            case [
+                str(connector),
+                {"cluster": str(cluster), "partition": int(index), "topic": str(topic)} as members,
+            ]:
+                pass
+            case _:
+                return None
+        # A lone surrogate can be escaped in JSON, but is no text.
+        f"{connector}{cluster}{topic}".encode()
+    except (ValueError, RecursionError):
+        return None
+    if members.keys() != _MEMBERS or isinstance(index, bool) or not 0 <= index <= _INT32_MAX:
+        return None
+    return SourceKey(connector, cluster, TopicPartition(topic, index))
+
+
+def encode_source_offset(position: Position | SourceOffset) -> bytes:
+    """Return a position as the last offsets that were copied; an unknown downstream is left out."""
+    if position.downstream is None:
+        return b'{"offset":%d}' % (position.upstream - 1)
+    return b'{"offset":%d,"downstream":%d}' % (position.upstream - 1, position.downstream - 1)
+
+
+def decode_source_offset(value: bytes | None) -> SourceOffset | None:
+    """Return a position; None where there is none: a tombstone, or no offset, or a negative one."""
+    try:
+        found = None if value is None else json.loads(value.decode())
+    except (ValueError, RecursionError) as exc:
+        raise _corrupt(value) from exc
+    match found:
+        case None:
+            return None
+        case {"offset": int(offset)} if type(offset) is int and offset <= _INT64_MAX:
+            if offset < 0:
+                return None
+            return SourceOffset(offset + 1, _downstream(found.get("downstream")))
+        case dict() if found.get("offset") is None:
+            return None
+        case _:
+            raise _corrupt(value)
+
+
+def _downstream(last: object) -> int | None:
+    """Return the next downstream offset; a member of this name that is not ours counts as absent."""
+    return last + 1 if type(last) is int and -1 <= last <= _INT64_MAX else None
+
+
+def _quote(text: str) -> str:
+    return f'"{_ESCAPED.sub(_escape, text)}"'
+
+
+def _escape(match: re.Match[str]) -> str:
+    char = match[0]
+    if char in _SHORT:
+        return _SHORT[char]
+    units = char.encode("utf-16-be")
+    return "".join(f"\\u{units[i]:02X}{units[i + 1]:02X}" for i in range(0, len(units), 2))
+
+
+def _corrupt(value: bytes | None) -> CorruptRecord:
+    return CorruptRecord(
+        f"the offsets topic holds {(value or b'')[:200]!r}, which is no position. "
+        "Reset the connector's offsets, or name another offsets topic."
+    )
