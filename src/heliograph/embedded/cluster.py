@@ -31,6 +31,7 @@ from heliograph.errors import ConfigError, Missing
 
 MOST_BROKERS = 3
 _START_LIMIT = timedelta(seconds=90)
+_HIGHEST_PORT = 65_535
 _STOP_PATIENCE = timedelta(seconds=20)
 _LAST_LINES = 15
 _POLL = 0.05
@@ -238,6 +239,8 @@ def _plan_layout(name: str, known: Layout | None, port: int | None, brokers: int
         raise ConfigError(
             f"{name}: {brokers} brokers asked for, but a cluster here has 1 to {MOST_BROKERS}."
         )
+    if port is not None and not 1 <= port <= _HIGHEST_PORT - MOST_BROKERS:
+        raise ConfigError(f"{name}: {port} is no port for a broker: use 1024 to 65532.")
     if known and brokers not in (None, len(known.nodes)):
         raise ConfigError(
             f"{name}: has {len(known.nodes)} brokers, not {brokers}. Wipe it first to make it anew."

@@ -1,0 +1,3 @@
+from heliograph.cli.main import main
+
+main()

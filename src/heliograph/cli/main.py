@@ -1,0 +1,96 @@
+"""The commands, each imported only when it is called: `--help` and `--version` stay quick.
+
+A command is a line in COMMANDS: its name, where it is ("module:object", a function or a typer app) and its help.
+"""
+
+import importlib
+import importlib.metadata
+import sys
+import tomllib
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from heliograph.errors import MirrorError
+
+
+class Command(NamedTuple):
+    where: str
+    help: str
+
+
+COMMANDS: dict[str, Command] = {
+    "kafka": Command("heliograph.cli.kafka:app", "Run real Kafka clusters on this machine."),
+}
+
+
+class _LazyGroup(TyperGroup):
+    """Shows COMMANDS from the table, and loads the one that is called."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        for name, command in COMMANDS.items():
+            self.add_command(TyperCommand(name, help=command.help))
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:  # typer keeps its types private
+        name, shown, rest = super().resolve_command(ctx, args)
+        return name, _load(name) if name and shown else None, rest
+
+
+def _load(name: str) -> Any:
+    module, _, attribute = COMMANDS[name].where.partition(":")
+    found = getattr(importlib.import_module(module), attribute)
+    if not isinstance(found, typer.Typer):
+        function, found = found, typer.Typer(add_completion=False)
+        found.command(name)(function)
+    loaded = typer.main.get_command(found)
+    loaded.name = name
+    return loaded
+
+
+app = typer.Typer(
+    cls=_LazyGroup,
+    help="Mirror Kafka clusters, as MirrorMaker 2 does and then some.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        print(f"heliograph {_version()}")
+        raise typer.Exit
+
+
+def _version() -> str:
+    """Return the installed version, or a checkout's own."""
+    try:
+        return importlib.metadata.version("heliograph")
+    except importlib.metadata.PackageNotFoundError:
+        project = Path(__file__).parents[3] / "pyproject.toml"
+        return str(tomllib.loads(project.read_text())["project"]["version"])
+
+
+@app.callback()
+def heliograph(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version."),
+    ] = False,
+) -> None:
+    pass
+
+
+def main() -> None:
+    """Run the command line; an error of ours becomes one sentence on stderr and its exit code."""
+    try:
+        app(prog_name="heliograph")
+    except MirrorError as error:
+        print(f"heliograph: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        sys.exit(130)
