@@ -1,0 +1,130 @@
+"""Connectors as Connect takes them, and the worker that runs them: JSON or properties files."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from heliograph.config.clients import endpoint
+from heliograph.config.fields import Part, invalid
+from heliograph.config.flow import FlowConfig, flow_config
+from heliograph.config.lint import lint_connector, lint_worker
+from heliograph.config.mistakes import MissingSetting
+from heliograph.config.precedence import CLASS_NAMES, CLASSES, with_new_names
+from heliograph.config.properties import Origin, Properties, Written, read_json, read_properties
+from heliograph.config.providers import resolve
+from heliograph.config.settings import fields_of
+from heliograph.config.settings_checkpoint import EMIT_CHECKPOINTS_ENABLED
+from heliograph.config.settings_connector import CONNECTOR_CLASS, ENABLED
+from heliograph.config.settings_source import EMIT_OFFSET_SYNCS_ENABLED
+from heliograph.config.settings_worker import (
+    CONFIG_STORAGE_TOPIC,
+    GROUP_ID,
+    LISTENERS,
+    OFFSET_STORAGE_TOPIC,
+    STATUS_STORAGE_TOPIC,
+)
+from heliograph.model import Endpoint
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ConnectorConfig:
+    """One connector: which of the three it is and the flow it works for."""
+
+    file: str
+    name: str
+    part: Part
+    config: FlowConfig
+    warnings: tuple[str, ...]
+    written: Properties
+
+    def __repr__(self) -> str:
+        return f"ConnectorConfig({self.name}: {self.part} of {self.config.flow})"
+
+    __str__ = __repr__
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class WorkerConfig:
+    """A Connect worker: the cluster that holds its three topics, and how REST is reached."""
+
+    file: str
+    endpoint: Endpoint
+    group_id: str
+    listeners: tuple[str, ...]
+    props: Mapping[str, str]
+    warnings: tuple[str, ...] = field(default=())
+
+    def __repr__(self) -> str:
+        return f"WorkerConfig({self.file}: {self.group_id} at {self.endpoint})"
+
+    __str__ = __repr__
+
+
+def load_connector(
+    path: Path,
+    worker: WorkerConfig | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> ConnectorConfig:
+    """Load and check one connector; without a name in it, it has the file's."""
+    path = Path(path)
+    written = read_json(path) if path.suffix == ".json" else read_properties(path)
+    return connector_config(written, path.stem, worker, environment)
+
+
+def connector_config(
+    written: Properties,
+    name: str,
+    worker: WorkerConfig | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> ConnectorConfig:
+    """Check one connector that was already parsed; `name` counts where it has none."""
+    file = resolve(written, os.environ if environment is None else environment)
+    entries = {"name": Written(name, Origin(file.file, 1, "name"))} | dict(file.entries)
+    part = _part(entries, file.file)
+    props = with_new_names(entries)
+    if part is Part.CHECKPOINT and ENABLED.read(props):
+        for switch in (EMIT_CHECKPOINTS_ENABLED, EMIT_OFFSET_SYNCS_ENABLED):
+            if not switch.read(props):
+                raise invalid(switch.name, props[switch.name], "true, or remove the connector")
+    config = flow_config(
+        {part: props},
+        worker.props if worker else {},
+        file.file,
+        {"source": "source.cluster.", "target": "target.cluster."},
+    )
+    warnings = (*file.warnings, *lint_connector(file.entries))
+    return ConnectorConfig(file.file, str(entries["name"]), part, config, warnings, written)
+
+
+def load_worker(path: Path, environment: Mapping[str, str] | None = None) -> WorkerConfig:
+    """Load and check a connect-distributed.properties."""
+    written = read_properties(Path(path))
+    file = resolve(written, os.environ if environment is None else environment)
+    props = file.entries
+    for declared in fields_of(Part.WORKER):
+        declared.read(props, file.file)
+    for needed in (GROUP_ID, OFFSET_STORAGE_TOPIC, CONFIG_STORAGE_TOPIC, STATUS_STORAGE_TOPIC):
+        if not props.get(needed.name):
+            raise MissingSetting(file.file, needed.name, "a distributed worker needs a name for it")
+    group_id = str(props[GROUP_ID.name])
+    return WorkerConfig(
+        file.file,
+        endpoint(props, "worker", group_id, file.file, ""),
+        group_id,
+        LISTENERS.read(props),
+        props,
+        (*file.warnings, *lint_worker(props)),
+    )
+
+
+def _part(props: Mapping[str, str], file: str) -> Part:
+    name = CONNECTOR_CLASS.read(props, file).strip()
+    for part, class_name in CLASSES.items():
+        # Connect finds a plug-in by its full name, its simple name, or that without "Connector".
+        simple = CLASS_NAMES[part]
+        if name in (class_name, simple, simple.removesuffix("Connector")):
+            return part
+    raise invalid(
+        CONNECTOR_CLASS.name, props[CONNECTOR_CLASS.name], "one of " + ", ".join(CLASSES.values())
+    )

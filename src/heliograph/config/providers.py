@@ -1,0 +1,140 @@
+"""`${file:/path:key}`, `${env:NAME}` and `${dir:/path:name}` in values.
+
+Kafka wants each provider declared under config.providers; here these work undeclared too. As in
+Kafka a value is looked through once, and what cannot be found stays as it is written.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Protocol
+
+from heliograph.config.fields import invalid, split_list
+from heliograph.config.mistakes import UnreadableFile
+from heliograph.config.properties import Properties, Written, read_properties
+
+_EXPRESSION = re.compile(r"\$\{([^}]*?):(?:([^}]*?):)?([^}]*?)\}")
+_KAFKA = "org.apache.kafka.common.config.provider."
+
+
+class Provider(Protocol):
+    def find(self, path: str, key: str) -> str | None:
+        """Return the value, or None if there is none; raise UnreadableFile if one cannot look."""
+
+
+@dataclass(frozen=True, slots=True)
+class PropertiesFiles:
+    allowed: tuple[str, ...] = ()
+
+    def find(self, path: str, key: str) -> str | None:
+        if not path or not _within(path, self.allowed):
+            return None
+        return read_properties(Path(path)).entries.get(key)
+
+
+@dataclass(frozen=True, slots=True)
+class Directories:
+    allowed: tuple[str, ...] = ()
+
+    def find(self, path: str, key: str) -> str | None:
+        file = Path(path) / key
+        if not path or file.parent != Path(path) or not _within(path, self.allowed):
+            return None
+        return file.read_text() if file.is_file() else None
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    variables: Mapping[str, str]
+    allowed: str = ".*"
+
+    def find(self, path: str, key: str) -> str | None:
+        found = None if path else self.variables.get(key)
+        return found if found is not None and re.fullmatch(self.allowed, key) else None
+
+    def __repr__(self) -> str:
+        return f"Environment({len(self.variables)} variables)"
+
+
+def resolve(file: Properties, environment: Mapping[str, str]) -> Properties:
+    """Return the same settings with every expression replaced, and a warning for each that was not."""
+    providers, warnings = _providers(file.entries, environment)
+    entries: dict[str, Written] = {}
+    for key, value in file.entries.items():
+        entries[key] = value
+        if "${" in value and not key.startswith("config.providers"):
+            entries[key], missed = _resolve_value(value, providers)
+            warnings += missed
+    return replace(file, entries=entries, warnings=(*file.warnings, *warnings))
+
+
+def _resolve_value(value: Written, providers: Mapping[str, Provider]) -> tuple[Written, list[str]]:
+    warnings: list[str] = []
+    found_any = False
+
+    def substitute(match: re.Match[str]) -> str:
+        nonlocal found_any
+        name, path, key = match[1], match[2] or "", match[3]
+        provider = providers.get(name)
+        if provider is None:
+            known = ", ".join(sorted(providers))
+            warnings.append(
+                f"{value.origin}: {value.origin.key}: no provider {name!r}, left as written "
+                f"(there are {known})"
+            )
+            return match[0]
+        try:
+            found = provider.find(path, key)
+        except UnreadableFile as exc:
+            raise invalid(value.origin.key, value, f"{exc.where} {exc.reason}") from exc
+        if found is None:
+            warnings.append(
+                f"{value.origin}: {value.origin.key}: {match[0]} has no value, left as written"
+            )
+            return match[0]
+        found_any = True
+        return found
+
+    text = _EXPRESSION.sub(substitute, value)
+    return Written(text, value.origin, secret=value.secret or found_any), warnings
+
+
+def _providers(
+    props: Mapping[str, str], environment: Mapping[str, str]
+) -> tuple[dict[str, Provider], list[str]]:
+    providers: dict[str, Provider] = {
+        "file": PropertiesFiles(),
+        "env": Environment(environment),
+        "dir": Directories(),
+        "directory": Directories(),
+    }
+    warnings: list[str] = []
+    for name in split_list(props.get("config.providers", "")):
+        prefix = f"config.providers.{name}."
+        class_name = props.get(prefix + "class", "").strip()
+        paths = split_list(props.get(prefix + "param.allowed.paths", ""))
+        match class_name.removeprefix(_KAFKA):
+            case "FileConfigProvider":
+                providers[name] = PropertiesFiles(paths)
+            case "DirectoryConfigProvider":
+                providers[name] = Directories(paths)
+            case "EnvVarConfigProvider":
+                allowed = props.get(prefix + "param.allowlist.pattern", ".*")
+                providers[name] = Environment(environment, allowed)
+            case _ if name not in providers:
+                warnings.append(_unknown_class(props, name, class_name))
+    return providers, warnings
+
+
+def _unknown_class(props: Mapping[str, str], name: str, class_name: str) -> str:
+    key = f"config.providers.{name}.class"
+    value = props.get(key, props["config.providers"])
+    where = f"{value.origin}: " if isinstance(value, Written) else ""
+    what = f"{class_name} is a Java class" if class_name else "is missing"
+    return f"{where}{key}: {what}; known are {_KAFKA}{{File,Directory,EnvVar}}ConfigProvider"
+
+
+def _within(path: str, allowed: tuple[str, ...]) -> bool:
+    resolved = Path(path).resolve()
+    return not allowed or any(resolved.is_relative_to(Path(root).resolve()) for root in allowed)

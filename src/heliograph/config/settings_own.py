@@ -1,0 +1,91 @@
+"""What is heliograph's own, and the two consumer keys it reads."""
+
+from datetime import timedelta
+
+from heliograph.config.fields import (
+    COUNT,
+    Field,
+    Kind,
+    Part,
+    one_of,
+    whole,
+)
+
+_CONSUMER = (Part.CONSUMER,)
+_OURS = (Part.SOURCE, Part.OURS)
+
+ISOLATION_LEVEL = Field(
+    "isolation.level",
+    one_of("read_committed", "read_uncommitted"),
+    "read_committed",
+    "Written source.consumer.isolation.level; committed records only, where MM2 copies aborted ones too.",
+    _CONSUMER,
+)
+AUTO_OFFSET_RESET = Field(
+    "auto.offset.reset",
+    one_of("earliest", "latest", "none"),
+    "earliest",
+    "Written source.consumer.auto.offset.reset; where a partition without a position starts.",
+    _CONSUMER,
+)
+
+CONSUMER: tuple[Field[object], ...] = (ISOLATION_LEVEL, AUTO_OFFSET_RESET)
+
+
+def _epoch(text: str) -> timedelta:
+    return timedelta(seconds=_EPOCH_SECONDS.parse(text))
+
+
+_EPOCH_SECONDS = whole("INT", 5, 86400)
+
+EPOCH = Field(
+    "epoch.seconds",
+    Kind("INT", _epoch),
+    timedelta(seconds=60),
+    "How long one run of the tasks lasts before positions are handed over.",
+    _OURS,
+)
+CHUNK_MAX_BYTES = Field(
+    "chunk.max.bytes", COUNT, 4194304, "Most bytes that travel through Spark as one row.", _OURS
+)
+PARTITION_FETCH_MAX_BYTES = Field(
+    "partition.fetch.max.bytes",
+    COUNT,
+    2097152,
+    "Most bytes asked of one partition at a time.",
+    _OURS,
+)
+MAX_IN_FLIGHT_REQUESTS = Field(
+    "max.in.flight.requests",
+    whole("INT", 1, 5),
+    5,
+    "Produce requests a partition may have under way.",
+    _OURS,
+)
+ON_LOSS = Field(
+    "on.loss",
+    one_of("stop", "continue"),
+    "stop",
+    "What to do when the source has deleted records not yet mirrored.",
+    _OURS,
+)
+ON_OVERSIZED = Field(
+    "on.oversized",
+    one_of("stop", "quarantine"),
+    "stop",
+    "What to do with a record the target finds too large.",
+    _OURS,
+)
+MERGE_MAX_BYTES = Field(
+    "merge.max.bytes", COUNT, 262144, "Batches smaller than this in all are written as one.", _OURS
+)
+
+OWN: tuple[Field[object], ...] = (
+    EPOCH,
+    CHUNK_MAX_BYTES,
+    PARTITION_FETCH_MAX_BYTES,
+    MAX_IN_FLIGHT_REQUESTS,
+    ON_LOSS,
+    ON_OVERSIZED,
+    MERGE_MAX_BYTES,
+)
