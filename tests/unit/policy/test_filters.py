@@ -1,0 +1,170 @@
+import contextlib
+import pickle
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from heliograph.errors import ConfigError
+from heliograph.policy.filters import NameFilter, is_cycle, replicates
+from heliograph.policy.naming import DefaultNaming, IdentityNaming, NamingPolicy
+
+DEFAULT = DefaultNaming()
+IDENTITY = IdentityNaming("source")
+DEFAULT_EXCLUDE = (r"mm2.*\.internal", r".*\.replica", "__.*")
+
+
+def taken(
+    topic: str,
+    *,
+    include: tuple[str, ...] = (".*",),
+    exclude: tuple[str, ...] = DEFAULT_EXCLUDE,
+    naming: NamingPolicy = DEFAULT,
+    heartbeats: bool = True,
+) -> bool:
+    return replicates(
+        topic,
+        accepts=NameFilter(include, exclude).accepts,
+        naming=naming,
+        target_alias="target",
+        heartbeats=heartbeats,
+    )
+
+
+def test_a_name_must_match_as_a_whole() -> None:
+    names = NameFilter(["foo", "bar.*"], [])
+    assert names.accepts("foo")
+    assert names.accepts("bartender")
+    assert not names.accepts("foot")
+    assert not names.accepts("a bar")
+
+
+def test_exclude_beats_include() -> None:
+    names = NameFilter([".*"], ["foo", "x.*"])
+    assert names.accepts("bar")
+    assert not names.accepts("foo")
+    assert not names.accepts("xyz")
+
+
+@given(st.text(max_size=10))
+def test_an_empty_list_matches_nothing(name: str) -> None:
+    assert not NameFilter([], []).accepts(name)
+    assert not NameFilter([], [".*"]).accepts(name)
+
+
+@given(st.text("ab.|*+\\-", min_size=1, max_size=10))
+def test_a_quoted_name_matches_itself_alone(name: str) -> None:
+    names = NameFilter([f"\\Q{name}\\E"], [])
+    assert names.accepts(name) or "\\E" in name
+    assert not names.accepts(name + "x")
+
+
+@pytest.mark.parametrize(
+    ("patterns", "matching", "other"),
+    [
+        (["a", "(?i)b"], "B", "A"),
+        (["(?i)a", "b"], "B", "c"),
+        (["((?i)a)b"], "Ab", "AB"),
+        (["(?<x>a+)b"], "aab", "b"),
+        (["(?<!z)a", "b"], "a", "za"),
+        ([r"\p{Alpha}+"], "abcZ", "ab1"),
+        ([r"[\p{Digit}x]+"], "1x2", "y"),
+        ([r"\P{Upper}"], "a", "A"),
+        ([r"\d+"], "12", "\N{ARABIC-INDIC DIGIT ONE}"),
+        (["[^a|~b]+"], "cd", "c|d"),
+        ([r"[\[\]]"], "]", "x"),
+        (["a(b", "c)d"], "acd", "ab"),
+        (["a", ""], "", "b"),
+        ([r"a\.b"], "a.b", "axb"),
+        ([r"ab\z"], "ab", "abc"),
+        (["a++b"], "aab", "a"),
+        (["a{1", "3}"], "a{1", "aa"),
+    ],
+)
+def test_patterns_mean_what_they_mean_in_java(
+    patterns: list[str], matching: str, other: str
+) -> None:
+    names = NameFilter(patterns, [])
+    assert names.accepts(matching)
+    assert not names.accepts(other)
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "(",
+        "*",
+        "[a&&[b]]",
+        "[a[b]]",
+        r"\p{IsGreek}",
+        r"[\P{Upper}]",
+        r"\p{L}",
+        "a)",
+        "[a--b]",
+        "[]a]",
+        "[^]a]",
+        "a{99999999999}",
+    ],
+)
+def test_a_pattern_that_cannot_be_used_is_a_mistake_in_the_configuration(pattern: str) -> None:
+    with pytest.raises(ConfigError, match="cannot be used"):
+        NameFilter(["ok", pattern], [])
+
+
+@given(st.text("ab()[]{}?*+|\\QEpPi<>:=!^$&-~", max_size=12))
+def test_any_pattern_is_used_or_refused(pattern: str) -> None:
+    with contextlib.suppress(ConfigError):
+        NameFilter([pattern], []).accepts("aab")
+
+
+def test_filters_pickle() -> None:
+    names = pickle.loads(pickle.dumps(NameFilter(["a.*"], ["ab"])))
+    assert (names.accepts("a"), names.accepts("ab")) == (True, False)
+
+
+@pytest.mark.parametrize(
+    ("topic", "expected"),
+    [
+        ("orders", True),
+        ("other.orders", True),
+        ("orders.internal", True),
+        ("_schemas", True),
+        ("orders.replica", False),
+        ("__consumer_offsets", False),
+        ("target.orders", False),
+        ("source.target.orders", False),
+        ("x.target.y", False),
+        ("targets.orders", True),
+        ("heartbeats", True),
+        ("source.heartbeats", True),
+        ("target.heartbeats", False),
+        ("A.checkpoints.internal", False),
+    ],
+)
+def test_topics_are_chosen_as_by_default(topic: str, expected: bool) -> None:
+    assert taken(topic) is expected
+
+
+def test_internal_topics_are_not_copied_even_if_named() -> None:
+    for topic in ("__x", ".x", "mm2-offset-syncs.B.internal"):
+        assert not taken(topic, include=("__x", r"\.x", "mm2.*"), exclude=())
+
+
+def test_heartbeats_come_past_the_filter_unless_switched_off() -> None:
+    assert taken("heartbeats", include=("orders",))
+    assert taken("us.heartbeats", include=("orders",))
+    assert not taken("heartbeats", include=("orders",), heartbeats=False)
+    assert taken("heartbeats", heartbeats=False)
+    assert not taken("mine", include=("orders",))
+
+
+def test_identity_sees_a_cycle_in_heartbeats_only() -> None:
+    assert taken("target.orders", naming=IDENTITY)
+    assert not taken("target.heartbeats", naming=IDENTITY)
+    assert not taken("backup.target.heartbeats", naming=IDENTITY)
+    assert taken("backup.heartbeats", naming=IDENTITY)
+
+
+@given(st.text("ab.", max_size=12), st.sampled_from(["a", "b", "ab", ""]))
+def test_a_topic_that_was_on_the_target_is_a_cycle(topic: str, target: str) -> None:
+    assert is_cycle(f"x.{target}.{topic}q", naming=DEFAULT, target_alias=target)
