@@ -52,6 +52,8 @@ def load_mirror(path: Path, environment: Mapping[str, str] | None = None) -> Mir
     warnings = [*file.warnings, *lint_mirror(file.entries, clusters)]
     for source, target in permutations(clusters, 2):
         config = _load_flow(file, Flow(source, target))
+        if not config.heartbeats.emit_enabled and f"{config.flow}.enabled" not in file.entries:
+            continue  # MM2 starts nothing for such a pair, even if a bare `enabled` is true
         if config.enabled:
             flows.append(config)
             warnings += _checkpoint_warnings(config)

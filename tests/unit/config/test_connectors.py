@@ -1,0 +1,122 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from heliograph.config.connectors import load_connector, load_worker
+from heliograph.config.fields import Part
+from heliograph.config.settings_connector import IDENTITY_POLICY
+from heliograph.errors import ConfigError
+from heliograph.model import Flow
+
+SEEDS = Path(__file__).parent / "seeds"
+MINIMAL = {
+    "connector.class": "MirrorSourceConnector",
+    "source.cluster.alias": "A",
+    "source.cluster.bootstrap.servers": "a:1",
+    "target.cluster.bootstrap.servers": "b:1",
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "part"),
+    [
+        ("mm2-msc-source-0", Part.SOURCE),
+        ("mm2-cpc-source-0", Part.CHECKPOINT),
+        ("mm2-hbc-source-0", Part.HEARTBEAT),
+    ],
+)
+def test_a_connector_of_a_seed_loads(name: str, part: Part) -> None:
+    found = load_connector(SEEDS / f"004-{name}.json")
+    assert (found.name, found.part, found.warnings) == (name, part, ())
+    assert found.config.flow == Flow("source-0", "target-0")
+    assert str(found.config.target) == "kafka-target-0:9092,kafka-target-1:9092"
+
+
+def test_a_source_connector_is_read_as_a_flow() -> None:
+    worker = load_worker(SEEDS / "004-connect-distributed.properties")
+    flow = load_connector(SEEDS / "004-mm2-msc-source-0.json", worker).config
+    assert (flow.enabled, flow.connector_name, flow.tasks_max) == (True, "mm2-msc-source-0", 2)
+    assert (flow.topics, flow.policy_class) == (("test",), IDENTITY_POLICY)
+    assert not flow.sync_topic_acls_enabled
+    assert not flow.sync_topic_configs_enabled
+    assert (flow.offset_storage.name, flow.offset_storage.replication_factor) == (
+        "connect-offsets",
+        1,
+    )
+    assert flow.offset_flush_interval.total_seconds() == 10
+
+
+def test_a_connector_without_a_name_has_that_of_its_file() -> None:
+    found = load_connector(SEEDS / "003-mm2-src.json")
+    assert found.config.connector_name == "003-mm2-src"
+    assert found.config.policy_class == IDENTITY_POLICY
+
+
+def test_a_worker_of_a_seed_loads_with_its_old_keys_named() -> None:
+    found = load_worker(SEEDS / "004-connect-distributed.properties")
+    assert found.group_id == "connect-cluster"
+    assert str(found.endpoint) == "kafka-target-0:9092,kafka-target-1:9092"
+    assert [warning.split(": ")[1] for warning in found.warnings] == [
+        "internal.key.converter",
+        "internal.value.converter",
+        "internal.key.converter.schemas.enable",
+        "internal.value.converter.schemas.enable",
+        "rest.port",
+    ]
+
+
+@pytest.mark.parametrize("suffix", ["json", "properties"])
+def test_a_connector_is_json_or_properties(tmp_path: Path, suffix: str) -> None:
+    file = tmp_path / f"c.{suffix}"
+    lines = "".join(f"{key}={value}\n" for key, value in MINIMAL.items())
+    file.write_text(json.dumps({"name": "c", "config": MINIMAL}) if suffix == "json" else lines)
+    found = load_connector(file)
+    assert (found.name, str(found.config.flow), found.warnings) == ("c", "A->target", ())
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            {"connector.class": "FileStreamSource"},
+            "c.json:2: connector.class=FileStreamSource: one of org.apache",
+        ),
+        (
+            {"source.cluster.alias": None},
+            "c.json: source.cluster.alias is missing: the name of the source",
+        ),
+        (
+            {"source.cluster.bootstrap.servers": None},
+            "c.json: source.cluster.bootstrap.servers is missing: brokers to ask first",
+        ),
+        ({"tasks.max": 0}, "c.json:6: tasks.max=0: a whole number from 1 to 2147483647."),
+        (
+            {"connector.class": "MirrorCheckpointConnector", "emit.checkpoints.enabled": False},
+            "c.json:6: emit.checkpoints.enabled=false: true, or remove the connector.",
+        ),
+    ],
+)
+def test_a_mistake_in_a_connector_names_its_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: dict[str, object], message: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("c.json").write_text(json.dumps(MINIMAL | change, indent=1))
+    with pytest.raises(ConfigError) as caught:
+        load_connector(Path("c.json"))
+    assert str(caught.value).startswith(message)
+
+
+def test_an_unknown_key_of_a_connector_is_reported(tmp_path: Path) -> None:
+    file = tmp_path / "c.json"
+    file.write_text(json.dumps(MINIMAL | {"topicz": "x", "topics.blacklist": "y"}))
+    warnings = load_connector(file).warnings
+    assert warnings[0].endswith("topicz: not a known key and ignored; the nearest is topics")
+    assert "the old name of topics.exclude" in warnings[1]
+
+
+def test_a_worker_needs_its_topics(tmp_path: Path) -> None:
+    file = tmp_path / "w.properties"
+    file.write_text("bootstrap.servers=a:1\ngroup.id=g\n")
+    with pytest.raises(ConfigError, match=r"offset\.storage\.topic is missing"):
+        load_worker(file)
