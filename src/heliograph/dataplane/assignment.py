@@ -1,0 +1,100 @@
+"""What a task is told to do: values that travel from the driver over the lease, as JSON."""
+
+import json
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from heliograph.model import Endpoint, Position, ProducerIdentity, Sasl, Tls, TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Who a task says it is; both workers of one task attempt send the same `task`."""
+
+    flow: str
+    slice_index: int
+    epoch: int
+    task: int
+    role: str
+    secret: str
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """One partition of a slice. `resume` asks for a look at the remote tail before writing."""
+
+    slot: int
+    source: TopicPartition
+    topic_id: str
+    remote: TopicPartition
+    position: Position
+    identity: ProducerIdentity
+    sequence: int
+    resume: bool
+    max_message_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The bounds that a slice works in."""
+
+    epoch_seconds: float
+    chunk_bytes: int
+    partition_bytes: int
+    in_flight_requests: int
+    pending_bytes: int
+    small_below: int
+    merge_bytes: int
+    read_committed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """All that a worker process needs to know, and nothing live."""
+
+    flow: str
+    endpoint: Endpoint
+    limits: Limits
+    shares: tuple[Share, ...]
+
+    def encode(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def decode_assignment(data: dict[str, Any]) -> Assignment:
+    endpoint = data["endpoint"]
+    return Assignment(
+        flow=data["flow"],
+        endpoint=Endpoint(
+            cluster=endpoint["cluster"],
+            bootstrap=tuple((host, port) for host, port in endpoint["bootstrap"]),
+            client_id=endpoint["client_id"],
+            tls=Tls(**endpoint["tls"]) if endpoint["tls"] else None,
+            sasl=_decode_sasl(endpoint["sasl"]) if endpoint["sasl"] else None,
+        ),
+        limits=Limits(**data["limits"]),
+        shares=tuple(_decode_share(share) for share in data["shares"]),
+    )
+
+
+def _decode_sasl(data: dict[str, Any]) -> Sasl:
+    return Sasl(data["mechanism"], tuple((key, value) for key, value in data["options"]))
+
+
+def _decode_share(data: dict[str, Any]) -> Share:
+    return Share(
+        slot=data["slot"],
+        source=TopicPartition(**data["source"]),
+        topic_id=data["topic_id"],
+        remote=TopicPartition(**data["remote"]),
+        position=Position(**data["position"]),
+        identity=ProducerIdentity(**data["identity"]),
+        sequence=data["sequence"],
+        resume=data["resume"],
+        max_message_bytes=data["max_message_bytes"],
+    )
+
+
+def encode_line(message: dict[str, Any]) -> bytes:
+    """Return one message of the lease: JSON on a line of its own."""
+    return json.dumps(message, separators=(",", ":")).encode() + b"\n"

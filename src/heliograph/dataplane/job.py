@@ -1,0 +1,365 @@
+"""A flow's stream on Spark: who works on which partition, how far they are, and when an epoch ends.
+
+The job is the landlord of its tasks' leases. For each partition it knows the position that the target
+has acknowledged and the producer identity that may write there. Invariants:
+
+A  An identity is handed on without fencing only after the task that held it said `done`.
+B  A new attempt at a slice ends the leases of the one before.
+C  Positions only come from acknowledged batches, so any of them may be saved at any time.
+"""
+
+import logging
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from heliograph.dataplane.assignment import Assignment, Claim, Limits, Share
+from heliograph.dataplane.latency import LatencyBuckets
+from heliograph.dataplane.lease_server import LeaseServer, Line
+from heliograph.dataplane.source import FORMAT
+from heliograph.kafka.cluster import Cluster, patiently
+from heliograph.kafka.fencing import fence
+from heliograph.kafka.offsets import LATEST, list_offsets
+from heliograph.model import Endpoint, Flow, Position, ProducerIdentity, TopicPartition
+from heliograph.policy.topics import plan_slices
+
+log = logging.getLogger(__name__)
+
+RETRY_STOPPED = timedelta(seconds=60)
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """Why a partition does not go on, and since when."""
+
+    kind: str
+    upstream: int
+    reason: str
+    since: float
+
+
+@dataclass(slots=True)
+class Partition:
+    """What the driver knows of one partition; changed under the job's lock only."""
+
+    source: TopicPartition
+    topic_id: str
+    remote: TopicPartition
+    max_message_bytes: int
+    position: Position
+    identity: ProducerIdentity | None = None
+    sequence: int = 0
+    clean: bool = False
+    end_offset: int = -1
+    records: int = 0
+    bytes: int = 0
+    stop: Stop | None = None
+
+    @property
+    def lag(self) -> int:
+        return max(self.end_offset - self.position.upstream, 0)
+
+
+@dataclass(slots=True)
+class Attempt:
+    """One task at work on a slice: its partitions by slot, and its two leases."""
+
+    task: int
+    slots: list[Partition]
+    resuming: frozenset[int]
+    lines: dict[str, Line] = field(default_factory=dict)
+    done: bool = False
+    troubles: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class JobOptions:
+    """What a job is given once, when it is made."""
+
+    flow: Flow
+    source: Endpoint
+    target: Endpoint
+    transactional_id: str
+    limits: Limits
+    slices: int
+
+
+class FlowJob:
+    """Runs one flow. Methods may be called from any thread."""
+
+    def __init__(
+        self,
+        options: JobOptions,
+        leases: LeaseServer,
+        on_fatal: Callable[[str, str], None],
+    ) -> None:
+        self._options = options
+        self._leases = leases
+        self._on_fatal = on_fatal
+        self._lock = threading.RLock()
+        self._changed = threading.Condition(self._lock)
+        self._partitions: dict[TopicPartition, Partition] = {}
+        self._slices: list[tuple[TopicPartition, ...]] = []
+        self._attempts: dict[int, Attempt] = {}
+        self._target = Cluster(options.target)
+        self._fencing = threading.Lock()
+        self._query: StreamingQuery | None = None
+        self._ending = False
+        self.verdicts: Counter[str] = Counter()
+        self.latency = LatencyBuckets()
+        self.epochs = 0
+        leases.register(str(options.flow), self)
+
+    def assign(self, partitions: Sequence[Partition]) -> None:
+        """Work on these partitions from the next epoch on; known ones keep their state."""
+        with self._lock:
+            kept = {}
+            for partition in partitions:
+                known = self._partitions.get(partition.source)
+                if known is not None and known.topic_id == partition.topic_id:
+                    known.max_message_bytes = partition.max_message_bytes
+                    kept[partition.source] = known
+                else:
+                    kept[partition.source] = partition
+            self._partitions = kept
+            self._slices = plan_slices(kept, self._options.slices, self._slices)
+            self._end_epoch()
+
+    def start(self, session: SparkSession, scratch: Path) -> None:
+        """Start the stream; its tasks come for their leases a moment later."""
+        host, port = self._leases.address
+        options = {
+            "flow": str(self._options.flow),
+            "slices": str(self._options.slices),
+            "lease.host": host,
+            "lease.port": str(port),
+            "lease.secret": self._leases.secret,
+        }
+        self._ending = False
+        stream = session.readStream.format(FORMAT).options(**options).load()
+        checkpoint = tempfile.mkdtemp(prefix="epochs-", dir=scratch)
+        self._query = (
+            stream.writeStream.format(FORMAT)
+            .options(**options, checkpointLocation=checkpoint)
+            .queryName(str(self._options.flow))
+            .start()
+        )
+
+    def failure(self) -> str | None:
+        """Return why Spark gave the stream up, or None while it runs."""
+        query = self._query
+        if query is None or query.isActive:
+            return None
+        try:
+            exception = query.exception()
+        except PySparkException as exc:
+            return str(exc)
+        return str(exception) if exception else "the stream ended by itself"
+
+    def stop(self, within: timedelta) -> bool:
+        """Drain and end the stream; return whether every task finished what it had begun."""
+        deadline = time.monotonic() + within.total_seconds()
+        with self._changed:
+            self._ending = True
+            self._end_epoch()
+            drained = self._changed.wait_for(
+                lambda: all(a.done for a in self._attempts.values()),
+                max(deadline - time.monotonic(), 0),
+            )
+            for attempt in self._attempts.values():
+                for line in attempt.lines.values():
+                    line.hang_up()
+        if self._query is not None:
+            self._query.stop()
+            self._query = None
+        return drained
+
+    def positions(self) -> dict[TopicPartition, Position]:
+        """Return how far every partition is, as the target has acknowledged it."""
+        with self._lock:
+            return {p.source: p.position for p in self._partitions.values()}
+
+    def partitions(self) -> list[Partition]:
+        """Return the live state of every partition, for looking at."""
+        with self._lock:
+            return list(self._partitions.values())
+
+    def troubles(self) -> list[str]:
+        """Return what tasks are waiting for right now, such as a broker that does not answer."""
+        with self._lock:
+            found = {t for a in self._attempts.values() if not a.done for t in a.troubles.values()}
+            return sorted(found)
+
+    def grant(self, line: Line, claim: Claim) -> Assignment:
+        """Give a task its partitions: once per attempt, the same to its reader and its writer."""
+        with self._fencing:
+            attempt = self._attempts.get(claim.slice_index)
+            if attempt is None or attempt.task != claim.task:
+                attempt = self._new_attempt(claim)
+        with self._lock:
+            attempt.lines[claim.role] = line
+            if self._ending:
+                line.send({"end": True})
+            return self._assignment(attempt, claim.role)
+
+    def heard(self, line: Line, claim: Claim, message: dict[str, Any]) -> None:
+        with self._changed:
+            attempt = self._attempts.get(claim.slice_index)
+            if attempt is None or attempt.lines.get(claim.role) is not line:
+                return
+            for kind, content in message.items():
+                match kind:
+                    case "read":
+                        self._note_read(attempt, content)
+                    case "wrote" | "done":
+                        self._note_written(attempt, content)
+                        if kind == "done":
+                            self._finish(attempt)
+                    case "stopped":
+                        self._note_stop(attempt, claim.role, content)
+                    case "failed":
+                        self._note_failure(attempt, content)
+            self._changed.notify_all()
+
+    def ended(self, line: Line, claim: Claim) -> None:
+        pass
+
+    def _new_attempt(self, claim: Claim) -> Attempt:
+        """Replace whoever held the slice (invariant B), fencing what was not handed over (A)."""
+        with self._lock:
+            before = self._attempts.get(claim.slice_index)
+            if before is not None:
+                for line in before.lines.values():
+                    line.hang_up()
+                for partition in before.slots:
+                    partition.clean = partition.clean and before.done
+            now = time.monotonic()
+            wanted = (
+                self._slices[claim.slice_index] if claim.slice_index < len(self._slices) else ()
+            )
+            members = (
+                []
+                if self._ending
+                else [
+                    p
+                    for p in map(self._partitions.__getitem__, wanted)
+                    if p.stop is None or now - p.stop.since > RETRY_STOPPED.total_seconds()
+                ]
+            )
+            unfenced = [p for p in members if p.identity is None or not p.clean]
+        if unfenced:
+            remotes = [p.remote for p in unfenced]
+            identity = fence(self._target, self._options.transactional_id, remotes)
+            with self._lock:
+                for partition in unfenced:
+                    partition.identity = identity
+                    partition.sequence = 0
+        with self._lock:
+            resuming = frozenset(i for i, p in enumerate(members) if p in unfenced)
+            for partition in members:
+                partition.clean = False
+            attempt = Attempt(claim.task, members, resuming)
+            self._attempts[claim.slice_index] = attempt
+            self.epochs = max(self.epochs, claim.epoch)
+            return attempt
+
+    def _assignment(self, attempt: Attempt, role: str) -> Assignment:
+        options = self._options
+        shares = []
+        for slot, partition in enumerate(attempt.slots):
+            assert partition.identity is not None, "every member was fenced or handed over"
+            shares.append(
+                Share(
+                    slot=slot,
+                    source=partition.source,
+                    topic_id=partition.topic_id,
+                    remote=partition.remote,
+                    position=partition.position,
+                    identity=partition.identity,
+                    sequence=partition.sequence,
+                    resume=slot in attempt.resuming,
+                    max_message_bytes=partition.max_message_bytes,
+                )
+            )
+        return Assignment(
+            flow=str(options.flow),
+            endpoint=options.source if role == "reader" else options.target,
+            limits=options.limits,
+            shares=tuple(shares),
+        )
+
+    def _end_epoch(self) -> None:
+        for attempt in self._attempts.values():
+            for line in attempt.lines.values():
+                line.send({"end": True})
+
+    def _note_read(self, attempt: Attempt, content: dict[str, Any]) -> None:
+        for slot, _, end_offset in content["ends"]:
+            attempt.slots[slot].end_offset = end_offset
+        self._note_trouble(attempt, "reader", content["trouble"])
+
+    def _note_written(self, attempt: Attempt, content: dict[str, Any]) -> None:
+        for slot, upstream, downstream, sequence, records, size in content["slots"]:
+            partition = attempt.slots[slot]
+            if upstream > partition.position.upstream:
+                partition.stop = None
+            partition.position = Position(upstream, downstream)
+            partition.sequence = sequence
+            partition.records += records
+            partition.bytes += size
+        self.verdicts.update(content["verdicts"])
+        self.latency.merge(content["latency"])
+        self._note_trouble(attempt, "writer", content["trouble"])
+
+    def _note_trouble(self, attempt: Attempt, role: str, trouble: str | None) -> None:
+        if trouble is None:
+            attempt.troubles.pop(role, None)
+        elif attempt.troubles.get(role) != trouble:
+            attempt.troubles[role] = trouble
+            log.warning("flow=%s waits: %s", self._options.flow, trouble)
+
+    def _note_stop(self, attempt: Attempt, role: str, content: dict[str, Any]) -> None:
+        partition = attempt.slots[content["slot"]]
+        partition.stop = Stop(
+            content["kind"], content["upstream"], content["reason"], time.monotonic()
+        )
+        if role == "writer":
+            # Sequences were spent on batches that were never stored; the next writer starts anew.
+            partition.identity = None
+            reader = attempt.lines.get("reader")
+            if reader is not None:
+                reader.send({"drop": [content["slot"]]})
+        log.error(
+            "flow=%s partition=%s stopped at upstream offset %d: %s. The other partitions go on; "
+            "it is tried again every %d s.",
+            self._options.flow,
+            partition.source,
+            content["upstream"],
+            content["reason"],
+            RETRY_STOPPED.seconds,
+        )
+
+    def _note_failure(self, attempt: Attempt, content: dict[str, Any]) -> None:
+        if content["kind"] == "foreign":
+            partition = attempt.slots[content["slot"]]
+            ends = patiently(lambda: list_offsets(self._target, [partition.remote], LATEST))
+            partition.position = Position(partition.position.upstream, ends[partition.remote])
+            self.verdicts["foreign"] += 1
+            log.error("flow=%s %s", self._options.flow, content["reason"])
+        else:
+            self._on_fatal(content["kind"], content["reason"])
+
+    def _finish(self, attempt: Attempt) -> None:
+        attempt.done = True
+        for partition in attempt.slots:
+            partition.clean = partition.identity is not None

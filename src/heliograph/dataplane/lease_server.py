@@ -1,0 +1,108 @@
+"""The driver's end of all leases: a listener, a thread per worker process, and whom they belong to.
+
+Leases are few (two per slice), so each gets a thread that blocks; nothing here is on the data's path.
+"""
+
+import hmac
+import json
+import logging
+import secrets
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any, Protocol
+
+from heliograph.dataplane.assignment import Assignment, Claim, encode_line
+
+log = logging.getLogger(__name__)
+
+_MAX_LINE = 64 << 20
+
+
+class Landlord(Protocol):
+    """Who grants leases of one flow. Called from lease threads; each call may block."""
+
+    def grant(self, line: "Line", claim: Claim) -> Assignment:
+        """Return what the claiming worker shall do."""
+
+    def heard(self, line: "Line", claim: Claim, message: dict[str, Any]) -> None:
+        """Take a report of a worker that holds a lease."""
+
+    def ended(self, line: "Line", claim: Claim) -> None:
+        """Take note that a worker's connection is closed."""
+
+
+class Line:
+    """One open lease, as the driver sees it."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self._lock = threading.Lock()
+
+    def send(self, message: dict[str, Any]) -> None:
+        """Say something to the worker; a worker that is gone is noticed where we read."""
+        with self._lock, suppress(OSError):
+            self._connection.sendall(encode_line(message))
+
+    def hang_up(self) -> None:
+        with suppress(OSError):
+            self._connection.shutdown(socket.SHUT_RDWR)
+
+    def lines(self) -> Iterator[dict[str, Any]]:
+        with self._connection.makefile("rb") as stream:
+            while line := stream.readline(_MAX_LINE):
+                yield json.loads(line)
+
+
+class LeaseServer:
+    """Listens for the workers of all flows of this driver."""
+
+    def __init__(self, host: str = "127.0.0.1") -> None:
+        self.secret = secrets.token_hex(16)
+        self._landlords: dict[str, Landlord] = {}
+        self._listener = socket.create_server((host, 0))
+        self.address: tuple[str, int] = self._listener.getsockname()[:2]
+        threading.Thread(target=self._accept, name="leases", daemon=True).start()
+
+    def register(self, flow: str, landlord: Landlord) -> None:
+        self._landlords[flow] = landlord
+
+    def close(self) -> None:
+        with suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                connection, _ = self._listener.accept()
+            except OSError:
+                return
+            threading.Thread(
+                target=self._serve, args=(connection,), name="lease", daemon=True
+            ).start()
+
+    def _serve(self, connection: socket.socket) -> None:
+        with connection:
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            line = Line(connection)
+            try:
+                self._converse(line)
+            except (OSError, ValueError, KeyError, TypeError) as exc:
+                # A peer that breaks off or talks nonsense loses its lease and nothing else.
+                log.debug("lease closed: %s", exc)
+
+    def _converse(self, line: Line) -> None:
+        messages = line.lines()
+        claim = Claim(**next(messages, {})["hello"])
+        if not hmac.compare_digest(claim.secret, self.secret):
+            log.warning("a lease was asked for with a wrong secret and refused")
+            return
+        landlord = self._landlords[claim.flow]
+        try:
+            line.send({"assignment": landlord.grant(line, claim).encode()})
+            for message in messages:
+                landlord.heard(line, claim, message)
+        finally:
+            landlord.ended(line, claim)

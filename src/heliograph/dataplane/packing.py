@@ -1,0 +1,108 @@
+"""From source batches to batches the target takes: passed, merged, or encoded again.
+
+Everything here ends in `Outgoing` values, in order. Nothing waits: what is to be merged is merged
+among the batches of one chunk, and a batch without a neighbour is passed as it is.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from heliograph.dataplane.slots import Slot
+from heliograph.errors import MirrorError
+from heliograph.kafka.produce import Outgoing
+from heliograph.wire.compression import compress, decompress
+from heliograph.wire.record_batch import (
+    HEADER_SIZE,
+    BatchHeader,
+    build_header,
+    restamp,
+)
+from heliograph.wire.records import RawRecord, RecordsBuilder
+from heliograph.wire.unpack import UNPACKED_LIMIT
+
+
+class RecordTooLarge(MirrorError):
+    """One record that the remote topic does not take."""
+
+    def __init__(self, upstream: int, size: int, limit: int) -> None:
+        super().__init__(upstream, size, limit)
+        self.upstream = upstream
+        self.size = size
+        self.limit = limit
+
+    def __str__(self) -> str:
+        return (
+            f"the record at upstream offset {self.upstream} needs a batch of {self.size} bytes "
+            f"and the remote topic takes {self.limit}"
+        )
+
+
+def pass_batch(slot: Slot, header: BatchHeader, payload: memoryview) -> Outgoing:
+    """Return the batch under a new header, its payload untouched."""
+    sequence = slot.take_sequence(header.records)
+    stamped = restamp(header, payload, slot.identity, sequence)
+    return Outgoing(stamped, payload, header.records, header.next_offset, header.max_timestamp)
+
+
+@dataclass(slots=True)
+class Merge:
+    """Small batches of one partition and codec, collected until the chunk ends or it is full."""
+
+    codec: int
+    builder: RecordsBuilder = field(default_factory=RecordsBuilder)
+    first: tuple[BatchHeader, memoryview] | None = None
+    batches: int = 0
+    upstream: int = 0
+
+    def add(self, header: BatchHeader, payload: memoryview) -> None:
+        if self.batches == 0:
+            self.first = header, payload
+        self.batches += 1
+        self.upstream = header.next_offset
+        plain = decompress(header.codec, payload, UNPACKED_LIMIT) if header.codec else payload
+        self.builder.add_batch(plain, header.records, header.base_offset, header.base_timestamp)
+
+    def finish(self, slot: Slot) -> Outgoing:
+        """Return what was collected: a lone batch passed as it is, several as one."""
+        if self.batches == 1:
+            assert self.first is not None
+            return pass_batch(slot, *self.first)
+        plain = self.builder.finish()
+        payload = compress(self.codec, plain) if self.codec else plain
+        return _sealed(slot, self.codec, payload, self.builder, self.upstream)
+
+
+def reencode(
+    slot: Slot, records: Sequence[RawRecord], codec: int, upstream: int, limit: int
+) -> Iterator[Outgoing]:
+    """Yield `records` in as few batches as the target's `limit` allows; the last ends at `upstream`."""
+    if not records:
+        return
+    builder = RecordsBuilder()
+    for record in records:
+        builder.add(record.timestamp, record.attributes, record.body)
+    payload = compress(codec, builder.finish()) if codec else builder.finish()
+    size = HEADER_SIZE + len(payload)
+    if size <= limit:
+        yield _sealed(slot, codec, payload, builder, upstream)
+        return
+    if len(records) == 1:
+        raise RecordTooLarge(records[0].offset, size, limit)
+    middle = len(records) // 2
+    yield from reencode(slot, records[:middle], codec, records[middle].offset, limit)
+    yield from reencode(slot, records[middle:], codec, upstream, limit)
+
+
+def _sealed(
+    slot: Slot, codec: int, payload: bytes, builder: RecordsBuilder, upstream: int
+) -> Outgoing:
+    header = build_header(
+        payload,
+        attributes=codec,
+        count=builder.count,
+        base_timestamp=builder.base_timestamp,
+        max_timestamp=builder.max_timestamp,
+        identity=slot.identity,
+        sequence=slot.take_sequence(builder.count),
+    )
+    return Outgoing(header, payload, builder.count, upstream, builder.max_timestamp)

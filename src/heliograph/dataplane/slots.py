@@ -1,0 +1,106 @@
+"""One remote partition as its writer sees it: what is stored, what is on the way, what is skipped.
+
+A tail is skipped by the batch where the source batch and its copy are the same bytes, and by the
+record otherwise (merged, encoded again, or written by a MirrorMaker 2): then the bodies of the rest
+of the tail are read and compared one by one.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from heliograph.dataplane.assignment import Share
+from heliograph.errors import MirrorError
+from heliograph.kafka.tail import Tail, TailBatch, body_digest
+from heliograph.model import ProducerIdentity
+from heliograph.wire.record_batch import next_sequence
+from heliograph.wire.records import RawRecord
+
+
+class ForeignRecords(MirrorError):
+    """The remote tail is not what this flow wrote."""
+
+    def __init__(self, remote: str, upstream: int, what: str) -> None:
+        super().__init__(remote, upstream, what)
+        self.remote = remote
+        self.upstream = upstream
+        self.what = what
+
+    def __str__(self) -> str:
+        return (
+            f"{self.remote}: the records after the last saved position are not those of the source "
+            f"from upstream offset {self.upstream} ({self.what}), so somebody else writes to this topic. "
+            "Records from that offset on are copied again; give the remote topic one writer."
+        )
+
+
+@dataclass(slots=True)
+class Slot:
+    """The state of one lane. `upstream` and `downstream` are stored; `read_to` is only read."""
+
+    share: Share
+    identity: ProducerIdentity
+    sequence: int
+    upstream: int
+    downstream: int
+    read_to: int
+    pending: int = 0
+    tail: deque[tuple[int, TailBatch]] = field(default_factory=deque)
+    bodies: deque[int] = field(default_factory=deque)
+    stopped: bool = False
+    records: int = 0
+    bytes: int = 0
+
+    @property
+    def behind(self) -> bool:
+        """Whether the target holds records that this writer has not come to yet."""
+        return bool(self.tail or self.bodies)
+
+    def take_sequence(self, count: int) -> int:
+        sequence = self.sequence
+        self.sequence = next_sequence(sequence, count)
+        return sequence
+
+    def advance(self) -> None:
+        """With nothing on the way, everything read is stored, dropped batches included."""
+        if not self.pending:
+            self.upstream = max(self.upstream, self.read_to)
+
+    def skip_twin(self, twin: TailBatch) -> bool:
+        """Skip a source batch whose exact copy is next in the tail; return whether it was."""
+        if self.bodies or not self.tail or self.tail[0][1] != twin:
+            return False
+        self.tail.popleft()
+        return True
+
+    def skip_bodies(self, records: Sequence[RawRecord]) -> int:
+        """Return how many of `records`, from the first, are in the tail; raise if it holds others."""
+        skipped = 0
+        for record in records:
+            if not self.bodies:
+                break
+            if self.bodies.popleft() != body_digest(record):
+                raise self.foreign(f"they differ at upstream offset {record.offset}")
+            skipped += 1
+        return skipped
+
+    def foreign(self, what: str) -> ForeignRecords:
+        return ForeignRecords(str(self.share.remote), self.share.position.upstream, what)
+
+
+def open_slot(share: Share, tail: Tail | None) -> Slot:
+    """Return the state to start from; a tail says what a predecessor stored beyond the position."""
+    slot = Slot(
+        share=share,
+        identity=share.identity,
+        sequence=share.sequence,
+        upstream=share.position.upstream,
+        downstream=share.position.downstream,
+        read_to=share.position.upstream,
+    )
+    if tail is not None:
+        if tail.missing:
+            raise slot.foreign(f"{tail.missing} offsets after it were deleted")
+        slot.tail.extend(tail.batches)
+        slot.downstream = max(slot.downstream, tail.end)
+    return slot

@@ -1,0 +1,115 @@
+"""The Spark data source: both ends of a flow's stream. Spark pickles these objects, so they hold text only.
+
+Where it runs: `latestOffset` and `partitions` in one Python process per query, about once per epoch;
+`read` and `write` in worker processes, once per slice and epoch, for the epoch's whole length;
+`commit` in a planner worker at an epoch's end. The stream's offset is only the number of the epoch:
+true positions live on the target cluster.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceStreamArrowWriter,
+    DataSourceStreamReader,
+    InputPartition,
+    WriterCommitMessage,
+)
+from pyspark.sql.types import StructType
+
+from heliograph.dataplane.assignment import Claim
+from heliograph.dataplane.chunks import SQL_SCHEMA
+from heliograph.dataplane.lease import Lease
+from heliograph.dataplane.reader import SliceReader
+from heliograph.dataplane.writer import SliceWriter
+
+FORMAT = "heliograph"
+
+
+class SlicePartition(InputPartition):
+    """One slice of one epoch."""
+
+    def __init__(self, epoch: int) -> None:
+        super().__init__(epoch)
+
+
+class MirrorStreamReader(DataSourceStreamReader):
+    """Plans epochs, and reads one slice of one."""
+
+    def __init__(self, options: dict[str, str]) -> None:
+        self._options = options
+
+    def initialOffset(self) -> dict[str, int]:
+        return {"epoch": 0}
+
+    def latestOffset(self, start: Any = None, limit: Any = None) -> dict[str, int]:  # noqa: ARG002
+        """Return the epoch after `start`: there is always one more."""
+        return {"epoch": (start or self.initialOffset())["epoch"] + 1}
+
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[SlicePartition]:  # type: ignore[override]  # noqa: ARG002
+        return [SlicePartition(end["epoch"]) for _ in range(int(self._options["slices"]))]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        lease = _take_lease(self._options, "reader", partition.value)
+        try:
+            yield from SliceReader(lease, lease.assignment()).rows()
+        finally:
+            lease.close()
+
+    def commit(self, end: dict[str, int]) -> None:
+        pass
+
+
+class MirrorStreamWriter(DataSourceStreamArrowWriter):
+    """Writes one slice; there is nothing left to commit once its tasks are done."""
+
+    def __init__(self, options: dict[str, str]) -> None:
+        self._options = options
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        lease = _take_lease(self._options, "writer", -1)
+        try:
+            SliceWriter(lease, lease.assignment()).write(iterator)
+        finally:
+            lease.close()
+        return WriterCommitMessage()
+
+    def commit(self, messages: Any, batchId: int) -> None:  # noqa: N803
+        pass
+
+    def abort(self, messages: Any, batchId: int) -> None:  # noqa: N803
+        pass
+
+
+class MirrorDataSource(DataSource):
+    """The format `heliograph`: reads from the source cluster, writes to the target cluster."""
+
+    @classmethod
+    def name(cls) -> str:
+        return FORMAT
+
+    def schema(self) -> str:
+        return SQL_SCHEMA
+
+    def streamReader(self, schema: StructType) -> MirrorStreamReader:  # noqa: ARG002
+        return MirrorStreamReader(dict(self.options))
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> MirrorStreamWriter:  # noqa: ARG002
+        return MirrorStreamWriter(dict(self.options))
+
+
+def _take_lease(options: dict[str, str], role: str, epoch: int) -> Lease:
+    context = TaskContext.get()
+    assert context is not None, "Spark calls read and write inside a task"
+    claim = Claim(
+        flow=options["flow"],
+        slice_index=context.partitionId(),
+        epoch=epoch,
+        task=context.taskAttemptId(),
+        role=role,
+        secret=options["lease.secret"],
+    )
+    return Lease((options["lease.host"], int(options["lease.port"])), claim)

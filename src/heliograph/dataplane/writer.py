@@ -1,0 +1,257 @@
+"""The writing half of a slice: rows in, acknowledged batches out. Runs in a Spark Python worker.
+
+Before its first batch it looks at the remote tail where the assignment asks for it (the driver has
+fenced every predecessor by then), counts what is there beyond the saved position, and skips as many
+source records. Progress is told to the driver only for what the target has acknowledged.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import pyarrow as pa
+
+from heliograph.dataplane.assignment import Assignment
+from heliograph.dataplane.chunks import ChunkSection, decode_index, open_row
+from heliograph.dataplane.latency import LatencyBuckets
+from heliograph.dataplane.lease import Lease
+from heliograph.dataplane.packing import Merge, RecordTooLarge, pass_batch, reencode
+from heliograph.dataplane.slots import ForeignRecords, Slot, open_slot
+from heliograph.dataplane.warm import warm_cluster
+from heliograph.errors import CorruptRecord, FlowFenced
+from heliograph.kafka.produce import Lane, Outgoing, Producer, Refused, Stored
+from heliograph.kafka.tail import fingerprint, read_bodies, read_tails
+from heliograph.policy.batches import Verdict, judge
+from heliograph.wire.record_batch import (
+    HEADER_SIZE,
+    MAGIC_AT,
+    BatchHeader,
+    Extent,
+    check_crc,
+    next_offset_of,
+    read_header,
+)
+from heliograph.wire.records import RawRecord
+from heliograph.wire.unpack import unpack
+
+_REPORT_EVERY = 1.0
+_WAIT = 0.25
+
+
+class SliceWriter:
+    """Writes the rows of one slice to the target until there are no more."""
+
+    def __init__(self, lease: Lease, assignment: Assignment) -> None:
+        self._lease = lease
+        self._limits = assignment.limits
+        self._cluster = warm_cluster(assignment.endpoint)
+        resume = {s.remote: s.position.downstream for s in assignment.shares if s.resume}
+        tails = read_tails(self._cluster, resume) if resume else {}
+        self._slots: dict[int, Slot] = {}
+        for share in assignment.shares:
+            try:
+                self._slots[share.slot] = open_slot(share, tails.get(share.remote))
+            except ForeignRecords as exc:
+                self._fail(exc, share.slot)
+                raise
+        self._producer = Producer(
+            self._cluster,
+            assignment.flow,
+            [Lane(share.slot, share.remote) for share in assignment.shares],
+            on_stored=self._stored,
+            on_refused=self._refused,
+            max_in_flight=self._limits.in_flight_requests,
+        )
+        self._changed = {slot for slot, state in self._slots.items() if state.share.resume}
+        self._verdicts: Counter[str] = Counter()
+        self._latency = LatencyBuckets()
+        self._report_at = 0.0
+
+    def write(self, rows: Iterable[pa.RecordBatch]) -> None:
+        """Write every row, then wait until the target has acknowledged all of it."""
+        try:
+            for row in rows:
+                if row.num_rows:
+                    self._write_row(row)
+            while not self._producer.idle:
+                self._pump(_WAIT)
+        except FlowFenced as exc:
+            self._lease.send({"failed": {"kind": "fenced", "reason": str(exc)}})
+            raise
+        self._report(final=True)
+
+    def _write_row(self, row: pa.RecordBatch) -> None:
+        index, chunk = open_row(row)
+        if chunk is not None:
+            for section in decode_index(index):
+                self._write_section(chunk, section)
+        self._pump(0.0)
+        while self._producer.pending_bytes > self._limits.pending_bytes:
+            self._pump(_WAIT)
+
+    def _write_section(self, chunk: memoryview, section: ChunkSection) -> None:
+        slot = self._slots[section.slot]
+        if slot.stopped:
+            return
+        try:
+            for batch in self._batches(slot, chunk, section.batches):
+                slot.pending += 1
+                self._producer.offer(section.slot, batch)
+        except CorruptRecord as exc:
+            self._stop(section.slot, "corrupt", str(exc))
+            return
+        except RecordTooLarge as exc:
+            self._stop(section.slot, "too-large", str(exc))
+            return
+        except ForeignRecords as exc:
+            self._fail(exc, section.slot)
+            raise
+        slot.read_to = section.upstream
+        slot.advance()
+        self._changed.add(section.slot)
+
+    def _batches(
+        self, slot: Slot, chunk: memoryview, extents: Iterable[Extent]
+    ) -> Iterator[Outgoing]:
+        """Yield what to send for the source batches of one section, in order."""
+        limit = slot.share.max_message_bytes
+        room = min(self._limits.merge_bytes, limit // 2)
+        merge: Merge | None = None
+        for extent in extents:
+            view = chunk[extent.start : extent.start + extent.size]
+            header = read_header(view, 0) if view[MAGIC_AT] >= 2 else None
+            if header is not None:
+                check_crc(view, Extent(0, extent.size), header)
+            verdict = self._judge(header, extent.size, limit)
+            records = self._left(slot, view, header, verdict) if slot.behind else None
+            if records is not None:
+                yield from self._reencoded(slot, view, records)
+                continue
+            self._verdicts[verdict.value] += 1
+            if merge is not None and (
+                verdict is not Verdict.MERGE
+                or header is None
+                or merge.codec != header.codec
+                or merge.builder.size + extent.size > room
+            ):
+                yield merge.finish(slot)
+                merge = None
+            if verdict is Verdict.REENCODE or header is None:
+                yield from self._reencoded(slot, view, unpack(view))
+            elif verdict is Verdict.PASS:
+                yield pass_batch(slot, header, view[HEADER_SIZE:])
+            else:
+                merge = merge or Merge(header.codec)
+                merge.add(header, view[HEADER_SIZE:])
+        if merge is not None:
+            yield merge.finish(slot)
+
+    def _judge(self, header: BatchHeader | None, size: int, limit: int) -> Verdict:
+        if header is None:
+            return Verdict.REENCODE
+        return judge(header, size, small_below=self._limits.small_below, target_max_bytes=limit)
+
+    def _left(
+        self, slot: Slot, view: memoryview, header: BatchHeader | None, verdict: Verdict
+    ) -> list[RawRecord] | None:
+        """Return the records of a batch that are not on the target yet; None if that is all of them.
+
+        Called only while the slot is behind its tail: on a successor's first batches.
+        """
+        if (
+            header is not None
+            and verdict is Verdict.PASS
+            and slot.skip_twin(fingerprint(header, view[HEADER_SIZE:]))
+        ):
+            self._verdicts["skipped"] += 1
+            return []
+        if slot.tail:
+            start = slot.tail[0][0]
+            slot.tail.clear()
+            slot.bodies.extend(read_bodies(self._cluster, slot.share.remote, start))
+        records = unpack(view)
+        skipped = slot.skip_bodies(records)
+        if skipped == 0:
+            return None
+        self._verdicts["skipped"] += 1
+        return records[skipped:]
+
+    def _reencoded(
+        self, slot: Slot, view: memoryview, records: list[RawRecord]
+    ) -> Iterator[Outgoing]:
+        codec = read_header(view, 0).codec if view[MAGIC_AT] >= 2 else 0
+        limit = slot.share.max_message_bytes
+        return reencode(slot, records, codec, next_offset_of(view, 0), limit)
+
+    def _pump(self, timeout: float) -> None:
+        self._producer.pump(timeout)
+        now = time.monotonic()
+        if now >= self._report_at:
+            self._report_at = now + _REPORT_EVERY
+            self._report(final=False)
+
+    def _stored(self, stored: Stored) -> None:
+        slot = self._slots[stored.slot]
+        batch = stored.batch
+        if stored.base_offset < slot.downstream:
+            self._stop(
+                stored.slot,
+                "target-truncated",
+                f"{slot.share.remote} ended at {slot.downstream} and is now at {stored.base_offset}",
+            )
+            return
+        slot.pending -= 1
+        slot.upstream = batch.upstream
+        slot.downstream = stored.base_offset + batch.count
+        slot.records += batch.count
+        slot.bytes += HEADER_SIZE + len(batch.payload)
+        slot.advance()
+        self._latency.add(time.time() * 1000 - batch.max_timestamp, batch.count)
+        self._changed.add(stored.slot)
+
+    def _refused(self, refused: Refused) -> None:
+        self._stop(refused.slot, "refused", f"the target answered: {refused.reason}")
+
+    def _stop(self, slot_index: int, kind: str, reason: str) -> None:
+        slot = self._slots[slot_index]
+        slot.stopped = True
+        self._producer.abandon(slot_index)
+        self._lease.send(
+            {
+                "stopped": {
+                    "slot": slot_index,
+                    "upstream": slot.upstream,
+                    "kind": kind,
+                    "reason": reason,
+                }
+            }
+        )
+
+    def _fail(self, exc: ForeignRecords, slot: int) -> None:
+        self._lease.send({"failed": {"kind": "foreign", "slot": slot, "reason": str(exc)}})
+
+    def _report(self, *, final: bool) -> None:
+        self._lease.poll()
+        message: dict[str, Any] = {
+            "slots": [self._slot_report(slot) for slot in sorted(self._changed)],
+            "verdicts": dict(self._verdicts),
+            "latency": self._latency.drain(),
+            "trouble": self._producer.trouble,
+        }
+        self._changed.clear()
+        self._verdicts.clear()
+        self._lease.send({"done" if final else "wrote": message})
+
+    def _slot_report(self, index: int) -> list[int]:
+        slot = self._slots[index]
+        report = [
+            index,
+            slot.upstream,
+            slot.downstream,
+            slot.sequence,
+            slot.records,
+            slot.bytes,
+        ]
+        slot.records = slot.bytes = 0
+        return report

@@ -1,0 +1,159 @@
+"""A cluster as one client sees it: its brokers, its topics' leaders, and a channel to each broker.
+
+Retries live here and nowhere else: `patiently` repeats what is retriable until a deadline.
+"""
+
+import random
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, TypeVar
+from uuid import UUID
+
+from kafka.protocol.metadata import MetadataRequest
+
+from heliograph.errors import ClusterUnreachable, KafkaFault
+from heliograph.kafka.faults import LOST_TOPIC, fault_for, network_faults
+from heliograph.kafka.transport import Channel
+from heliograph.model import Endpoint, TopicPartition
+
+T = TypeVar("T")
+
+NO_LEADER = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A topic as the cluster describes it; `leaders[i]` leads partition i, or is NO_LEADER."""
+
+    name: str
+    topic_id: UUID
+    leaders: tuple[int, ...]
+    internal: bool
+
+    @property
+    def partitions(self) -> list[TopicPartition]:
+        return [TopicPartition(self.name, index) for index in range(len(self.leaders))]
+
+
+class Cluster:
+    """Channels and metadata of one cluster; owned by one thread at a time."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self.endpoint = endpoint
+        self._channels: dict[int, Channel] = {}
+        self._anyone: Channel | None = None
+        self._addresses: dict[int, tuple[str, int]] = {}
+
+    def close(self) -> None:
+        for node in list(self._channels):
+            self.drop(node)
+        if self._anyone is not None:
+            self._anyone.close()
+            self._anyone = None
+
+    def channel(self, node: int) -> Channel:
+        """Return the open channel to broker `node`, connecting if there is none."""
+        channel = self._channels.get(node)
+        if channel is None:
+            if node not in self._addresses:
+                self.describe(())
+            if node not in self._addresses:
+                raise KafkaFault(f"find broker {node} of {self.endpoint.cluster}", "nothing", True)
+            host, port = self._addresses[node]
+            with network_faults(f"connect to {self.endpoint.cluster} at {host}:{port}"):
+                channel = Channel(self.endpoint, host, port)
+            self._channels[node] = channel
+        return channel
+
+    def drop(self, node: int) -> None:
+        """Forget the channel to `node`, after an error on it."""
+        channel = self._channels.pop(node, None)
+        if channel is not None:
+            channel.close()
+
+    def call(self, request: Any, node: int | None = None, newest: int | None = None) -> Any:
+        """Send `request` to broker `node`, or to whichever answers, and return the response."""
+        if node is None:
+            return self._call_anyone(request, newest)
+        channel = self.channel(node)
+        try:
+            with network_faults(f"call {request.name} on broker {node} of {self.endpoint.cluster}"):
+                return channel.call(request, newest)
+        except BaseException:
+            self.drop(node)
+            raise
+
+    def describe(self, names: Iterable[str] | None = None) -> dict[str, Topic]:
+        """Return the topics named, or all; a topic that does not exist is left out."""
+        wanted = (
+            None if names is None else [MetadataRequest.MetadataRequestTopic(name=n) for n in names]
+        )
+        response = self._call_anyone(
+            MetadataRequest(topics=wanted, allow_auto_topic_creation=False), newest=12
+        )
+        self._addresses = {b.node_id: (b.host, b.port) for b in response.brokers}
+        topics = {}
+        for found in response.topics:
+            if found.error_code in LOST_TOPIC:
+                continue
+            # A topic whose leaders are being elected still has its partitions listed.
+            if found.error_code and not found.partitions:
+                raise fault_for(f"describe topic {found.name}", found.error_code)
+            leaders = {p.partition_index: p.leader_id for p in found.partitions}
+            topics[found.name] = Topic(
+                name=found.name,
+                topic_id=UUID(str(found.topic_id)),
+                leaders=tuple(
+                    leaders.get(i, NO_LEADER) for i in range(max(leaders, default=-1) + 1)
+                ),
+                internal=bool(found.is_internal),
+            )
+        return topics
+
+    def _call_anyone(self, request: Any, newest: int | None) -> Any:
+        if self._anyone is not None:
+            try:
+                return self._anyone.call(request, newest)
+            except OSError:
+                self._anyone.close()
+                self._anyone = None
+        reasons = []
+        for host, port in self._candidates():
+            try:
+                self._anyone = Channel(self.endpoint, host, port)
+                return self._anyone.call(request, newest)
+            except OSError as exc:
+                reasons.append(f"{host}:{port} {exc.strerror or str(exc) or type(exc).__name__}")
+                if self._anyone is not None:
+                    self._anyone.close()
+                    self._anyone = None
+        raise ClusterUnreachable(
+            self.endpoint.cluster, str(self.endpoint), "; ".join(dict.fromkeys(reasons))
+        )
+
+    def _candidates(self) -> list[tuple[str, int]]:
+        known = list(self._addresses.values())
+        random.shuffle(known)
+        return list(dict.fromkeys([*known, *self.endpoint.bootstrap]))
+
+
+def patiently(
+    attempt: Callable[[], T],
+    within: timedelta = timedelta(seconds=30),
+    *,
+    sleep: Callable[[float], None] = time.sleep,
+) -> T:
+    """Return `attempt()`, repeating it while it fails in a way that may pass, until `within` is over."""
+    deadline = time.monotonic() + within.total_seconds()
+    pause = 0.05
+    while True:
+        try:
+            return attempt()
+        except (KafkaFault, ClusterUnreachable) as exc:
+            retriable = isinstance(exc, ClusterUnreachable) or exc.retriable
+            if not retriable or time.monotonic() + pause > deadline:
+                raise
+        sleep(pause)
+        pause = min(pause * 2, 1.0)

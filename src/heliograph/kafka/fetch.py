@@ -1,0 +1,389 @@
+"""Fetching raw batches: one fetch session (KIP-227) per leader, one request in flight on each.
+
+The response is parsed in place; nobody copies a record here. Versions 12 (topics by name) and 13
+(topics by id) differ in that one field only. By id, a topic that was deleted and made again is an
+error instead of somebody else's records under the old name.
+
+    request   replica i32, wait i32, min i32, max i32, isolation i8, session i32, epoch i32,
+              topics [ name|id, [ partition i32, leader epoch i32, offset i64, fetched epoch i32,
+              log start i64, max i32 ] ], forgotten [ name|id, [ i32 ] ], rack
+    response  throttle i32, error i16, session i32, topics [ name|id, [ partition i32, error i16,
+              high watermark i64, last stable i64, log start i64, aborted [ producer i64, first i64 ],
+              preferred replica i32, records ] ]
+"""
+
+import select
+import struct
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import NamedTuple
+from uuid import UUID
+
+from heliograph.errors import CorruptRecord, KafkaFault
+from heliograph.kafka.cluster import NO_LEADER, Cluster
+from heliograph.kafka.faults import LOST_SESSION, fault_for
+from heliograph.kafka.transport import REQUEST_TIMEOUT, Channel
+from heliograph.model import TopicPartition
+from heliograph.wire.compact import read_uvarint, write_uvarint
+
+API_KEY = 1
+READ_UNCOMMITTED = 0
+READ_COMMITTED = 1
+
+_REQUEST = struct.Struct(">iiiibii")
+_PARTITION = struct.Struct(">iiqiqib")
+_STATUS = struct.Struct(">ihqqq")
+_RESPONSE = struct.Struct(">ihi")
+_I32 = struct.Struct(">i")
+_ABORTED = struct.Struct(">qqb")
+
+
+class Section(NamedTuple):
+    """What one fetch response says about one partition; the records lie in the response's buffer."""
+
+    slot: int
+    error: int
+    high_watermark: int
+    last_stable: int
+    log_start: int
+    aborted: tuple[tuple[int, int], ...]
+    start: int
+    end: int
+
+
+class Response(NamedTuple):
+    buffer: memoryview
+    sections: list[Section]
+
+
+@dataclass(slots=True)
+class Subject:
+    """One partition being fetched; `position` is the next offset wanted."""
+
+    slot: int
+    partition: TopicPartition
+    topic_id: UUID
+    position: int
+    leader: int = NO_LEADER
+
+
+@dataclass(slots=True)
+class Session:
+    """A fetch session with one broker; `fresh` subjects go into the next request."""
+
+    node: int
+    channel: Channel
+    version: int
+    session_id: int = 0
+    epoch: int = 0
+    subjects: dict[int, Subject] = field(default_factory=dict)
+    fresh: set[int] = field(default_factory=set)
+    forgotten: dict[int, Subject] = field(default_factory=dict)
+    asked_at: float | None = None
+
+    @property
+    def waiting(self) -> bool:
+        return self.asked_at is not None
+
+
+@dataclass(frozen=True, slots=True)
+class FetchLimits:
+    """How much and how long one fetch may take."""
+
+    max_bytes: int = 4 << 20
+    partition_max_bytes: int = 2 << 20
+    wait: timedelta = timedelta(milliseconds=500)
+    isolation: int = READ_COMMITTED
+
+
+class Fetcher:
+    """Fetches a set of partitions from their leaders, following them when they move."""
+
+    def __init__(self, cluster: Cluster, limits: FetchLimits) -> None:
+        self._cluster = cluster
+        self._limits = limits
+        self._subjects: dict[int, Subject] = {}
+        self._by_key: dict[tuple[bytes | str, int], int] = {}
+        self._sessions: dict[int, Session] = {}
+        self._buffer = bytearray(0)
+
+    def add(self, subjects: Iterable[Subject]) -> None:
+        """Start fetching `subjects`; their leaders are looked up at the next `place`."""
+        for subject in subjects:
+            self._subjects[subject.slot] = subject
+            index = subject.partition.index
+            self._by_key[subject.topic_id.bytes, index] = subject.slot
+            self._by_key[subject.partition.topic, index] = subject.slot
+
+    def remove(self, slot: int) -> None:
+        """Stop fetching one partition."""
+        subject = self._subjects.pop(slot, None)
+        if subject is not None:
+            self._leave(subject)
+
+    def moved(self, slot: int, position: int) -> None:
+        """Say that the next offset wanted of `slot` is `position`."""
+        subject = self._subjects.get(slot)
+        if subject is None:
+            return
+        subject.position = position
+        if subject.leader != NO_LEADER:
+            self._sessions[subject.leader].fresh.add(slot)
+
+    def lost_leader(self, slots: Iterable[int]) -> None:
+        """Say that these partitions must be looked up again."""
+        for slot in slots:
+            if slot in self._subjects:
+                self._leave(self._subjects[slot])
+
+    @property
+    def homeless(self) -> bool:
+        """Whether some partition has no leader that is being asked."""
+        return any(s.leader == NO_LEADER for s in self._subjects.values())
+
+    def place(self) -> None:
+        """Give every homeless partition to its leader's session, as far as leaders are known."""
+        homeless = [s for s in self._subjects.values() if s.leader == NO_LEADER]
+        topics = self._cluster.describe({s.partition.topic for s in homeless})
+        refused: KafkaFault | None = None
+        for subject in homeless:
+            topic = topics.get(subject.partition.topic)
+            index = subject.partition.index
+            leader = topic.leaders[index] if topic and index < len(topic.leaders) else NO_LEADER
+            if leader == NO_LEADER and topic is None and self._sessions:
+                # Gone: any broker will say so in a fetch response, which is where it is dealt with.
+                leader = next(iter(self._sessions))
+            if leader == NO_LEADER:
+                continue
+            try:
+                session = self._session(leader)
+            except KafkaFault as exc:
+                refused = exc
+                continue
+            subject.leader = leader
+            session.subjects[subject.slot] = subject
+            session.fresh.add(subject.slot)
+            session.forgotten.pop(subject.slot, None)
+        if refused is not None and not self._sessions:
+            raise refused
+
+    def ask(self) -> None:
+        """Send the next fetch to every broker that is not already answering one."""
+        for session in list(self._sessions.values()):
+            if not session.waiting and session.subjects:
+                try:
+                    session.channel.send([self._encode(session)])
+                    session.asked_at = time.monotonic()
+                except OSError:
+                    self._end(session)
+
+    def ready(self, timeout: float, also: Sequence[int] = ()) -> tuple[list[Session], list[int]]:
+        """Wait for responses; return the sessions and, of `also`, the descriptors that are readable."""
+        asked = {s.channel.fileno(): s for s in self._sessions.values() if s.waiting}
+        buffered = [s for s in asked.values() if s.channel.pending()]
+        readable, _, _ = select.select([*asked, *also], [], [], 0 if buffered else timeout)
+        sessions = buffered + [
+            asked[fd] for fd in readable if fd in asked and asked[fd] not in buffered
+        ]
+        if not sessions:
+            self._end_silent()
+        return sessions, [fd for fd in readable if fd not in asked]
+
+    def take(self, session: Session) -> Response | None:
+        """Return a session's response, or None where the session itself was lost.
+
+        The buffer is this fetcher's own and holds until the next call.
+        """
+        session.asked_at = None
+        try:
+            buffer = session.channel.receive_into(self._buffer)
+        except OSError:
+            self._end(session)
+            return None
+        if buffer.nbytes > len(self._buffer):
+            owner = buffer.obj
+            assert isinstance(owner, bytearray)
+            self._buffer = owner
+        error, sections = self._decode(session, buffer)
+        if error in LOST_SESSION:
+            session.session_id = session.epoch = 0
+            return None
+        if error:
+            raise fault_for(f"fetch from broker {session.node}", error)
+        return Response(buffer, sections)
+
+    def close(self) -> None:
+        """Forget all partitions. A channel that still owes a response is closed with its session."""
+        for session in list(self._sessions.values()):
+            self._end(session)
+        self._subjects.clear()
+        self._by_key.clear()
+
+    def _session(self, node: int) -> Session:
+        session = self._sessions.get(node)
+        if session is None:
+            channel = self._cluster.channel(node)
+            version = 13 if channel.supports(API_KEY, 13) else 12
+            if not channel.supports(API_KEY, version):
+                raise KafkaFault(
+                    "fetch (brokers of 2.7 or later are needed)", "UNSUPPORTED_VERSION", False
+                )
+            session = self._sessions[node] = Session(node, channel, version)
+        return session
+
+    def _leave(self, subject: Subject) -> None:
+        session = self._sessions.get(subject.leader)
+        subject.leader = NO_LEADER
+        if session is not None:
+            session.subjects.pop(subject.slot, None)
+            session.fresh.discard(subject.slot)
+            session.forgotten[subject.slot] = subject
+
+    def _end(self, session: Session) -> None:
+        self._sessions.pop(session.node, None)
+        self._cluster.drop(session.node)
+        for subject in session.subjects.values():
+            subject.leader = NO_LEADER
+
+    def _end_silent(self) -> None:
+        """Give up on brokers that owe an answer for too long: frozen, or behind a cut."""
+        patience = self._limits.wait.total_seconds() + REQUEST_TIMEOUT.total_seconds()
+        for session in list(self._sessions.values()):
+            if session.asked_at is not None and time.monotonic() - session.asked_at > patience:
+                self._end(session)
+
+    def _encode(self, session: Session) -> bytes:
+        limits = self._limits
+        whole = session.session_id == 0
+        asked = (
+            session.subjects.values()
+            if whole
+            else [session.subjects[slot] for slot in session.fresh]
+        )
+        parts = [
+            session.channel.next_header(API_KEY, session.version, flexible=True),
+            _REQUEST.pack(
+                -1,
+                int(limits.wait.total_seconds() * 1000),
+                1,
+                limits.max_bytes,
+                limits.isolation,
+                session.session_id,
+                session.epoch,
+            ),
+            _encode_topics(session.version, asked, limits.partition_max_bytes),
+            _encode_forgotten(session.version, () if whole else session.forgotten.values()),
+            b"\x01\0",  # no rack, no tagged fields
+        ]
+        session.fresh.clear()
+        session.forgotten.clear()
+        return b"".join(parts)
+
+    def _decode(self, session: Session, buffer: memoryview) -> tuple[int, list[Section]]:
+        try:
+            error, session_id, sections = _decode_response(session.version, buffer, self._by_key)
+        except (struct.error, IndexError) as exc:
+            raise CorruptRecord(
+                f"broker {session.node} sent a fetch response that ends early"
+            ) from exc
+        if not error:
+            session.epoch = session.epoch % 0x7FFFFFFF + 1 if session_id else 0
+            session.session_id = session_id
+        return error, [s for s in sections if s.slot in session.subjects]
+
+
+def _topic_key(version: int, subject: Subject) -> bytes:
+    if version >= 13:
+        return subject.topic_id.bytes
+    name = subject.partition.topic.encode()
+    return write_uvarint(len(name) + 1) + name
+
+
+def _by_topic(version: int, subjects: Iterable[Subject]) -> dict[bytes, list[Subject]]:
+    grouped: dict[bytes, list[Subject]] = {}
+    for subject in subjects:
+        grouped.setdefault(_topic_key(version, subject), []).append(subject)
+    return grouped
+
+
+def _encode_topics(version: int, subjects: Iterable[Subject], max_bytes: int) -> bytes:
+    grouped = _by_topic(version, subjects)
+    parts = [write_uvarint(len(grouped) + 1)]
+    for key, members in grouped.items():
+        parts += [key, write_uvarint(len(members) + 1)]
+        parts += [
+            _PARTITION.pack(s.partition.index, -1, s.position, -1, -1, max_bytes, 0)
+            for s in members
+        ]
+        parts.append(b"\0")
+    return b"".join(parts)
+
+
+def _encode_forgotten(version: int, subjects: Iterable[Subject]) -> bytes:
+    grouped = _by_topic(version, subjects)
+    parts = [write_uvarint(len(grouped) + 1)]
+    for key, members in grouped.items():
+        parts += [key, write_uvarint(len(members) + 1)]
+        parts += [_I32.pack(s.partition.index) for s in members]
+        parts.append(b"\0")
+    return b"".join(parts)
+
+
+def _decode_response(
+    version: int, buffer: memoryview, slots: dict[tuple[bytes | str, int], int]
+) -> tuple[int, int, list[Section]]:
+    at = _skip_tags(buffer, 4)
+    _, error, session_id = _RESPONSE.unpack_from(buffer, at)
+    topics, at = read_uvarint(buffer, at + _RESPONSE.size)
+    sections = []
+    for _ in range(topics - 1):
+        key: bytes | str
+        if version >= 13:
+            key, at = bytes(buffer[at : at + 16]), at + 16
+        else:
+            length, at = read_uvarint(buffer, at)
+            key, at = str(buffer[at : at + length - 1], "utf-8"), at + length - 1
+        partitions, at = read_uvarint(buffer, at)
+        for _ in range(partitions - 1):
+            section, at = _decode_partition(buffer, at, key, slots)
+            sections.append(section)
+        at = _skip_tags(buffer, at)
+    return error, session_id, sections
+
+
+def _decode_partition(
+    buffer: memoryview, at: int, key: bytes | str, slots: dict[tuple[bytes | str, int], int]
+) -> tuple[Section, int]:
+    index, error, high_watermark, last_stable, log_start = _STATUS.unpack_from(buffer, at)
+    count, at = read_uvarint(buffer, at + _STATUS.size)
+    aborted = []
+    for _ in range(count - 1):
+        producer, first, tags = _ABORTED.unpack_from(buffer, at)
+        at = at + _ABORTED.size if tags == 0 else _skip_tags(buffer, at + 16)
+        aborted.append((producer, first))
+    size, at = read_uvarint(buffer, at + 4)
+    end = at + max(size - 1, 0)
+    if end > buffer.nbytes:
+        raise IndexError(end)
+    section = Section(
+        slots.get((key, index), -1),
+        error,
+        high_watermark,
+        last_stable,
+        log_start,
+        tuple(aborted),
+        at,
+        end,
+    )
+    return section, _skip_tags(buffer, end)
+
+
+def _skip_tags(buffer: memoryview, at: int) -> int:
+    count, at = read_uvarint(buffer, at)
+    for _ in range(count):
+        _, at = read_uvarint(buffer, at)
+        size, at = read_uvarint(buffer, at)
+        at += size
+    return at

@@ -1,0 +1,341 @@
+"""Producing raw batches: several requests in flight per leader, order kept whatever fails.
+
+The broker takes one batch per partition and request, so a partition's batches go out in a row of
+requests. Invariants:
+
+A  A partition's batches are sent in sequence order, and sent again in sequence order.
+B  After a failure nothing of that partition is sent until all it has in flight is answered; then
+   everything from the failed batch on is sent again, also what was stored meanwhile.
+C  A batch is told as stored only after all earlier ones of its partition.
+D  At most five requests are in flight per broker: the broker remembers five batches per producer, so
+   a batch sent twice is recognised and answered with its first offset.
+"""
+
+import select
+import struct
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from heliograph.errors import ClusterUnreachable, CorruptRecord, FlowFenced, KafkaFault
+from heliograph.kafka.cluster import NO_LEADER, Cluster
+from heliograph.kafka.faults import (
+    DUPLICATE_SEQUENCE,
+    FENCED,
+    LOST_TOPIC,
+    OUT_OF_ORDER_SEQUENCE,
+    error_name,
+    is_retriable,
+)
+from heliograph.kafka.transport import Channel, Part
+from heliograph.model import TopicPartition
+
+API_KEY = 0
+VERSION = 8
+_TIMEOUT_MS = 30_000
+_MAX_REQUEST_BYTES = 8 << 20
+_LOST_TOPIC_PATIENCE = 30.0
+_RETRY_PAUSE = 0.1
+
+_HEAD = struct.Struct(">hhii")
+_ENTRY = struct.Struct(">ii")
+_ANSWER = struct.Struct(">ihqqq")
+_I16 = struct.Struct(">h")
+_I32 = struct.Struct(">i")
+
+
+@dataclass(slots=True, eq=False)
+class Outgoing:
+    """One batch on its way; `upstream` is the source position once it is stored."""
+
+    header: bytes
+    payload: Part
+    count: int
+    upstream: int
+    max_timestamp: int
+
+
+class Stored(NamedTuple):
+    """A batch that the target has acknowledged, told in partition order."""
+
+    slot: int
+    batch: Outgoing
+    base_offset: int
+
+
+class Refused(NamedTuple):
+    """A batch that the target will never take; its partition cannot go on."""
+
+    slot: int
+    batch: Outgoing
+    reason: str
+
+
+@dataclass(slots=True, eq=False)
+class Lane:
+    """One remote partition: `sent` holds what is unacknowledged, `waiting` what is not sent, in order."""
+
+    slot: int
+    partition: TopicPartition
+    leader: int = NO_LEADER
+    sent: deque[Outgoing] = field(default_factory=deque)
+    waiting: deque[Outgoing] = field(default_factory=deque)
+    in_flight: int = 0
+    failed: bool = False
+    lost_since: float | None = None
+
+
+_Request = list[tuple[Lane, Outgoing]]
+
+
+class Producer:
+    """Writes batches to remote partitions and tells, in order, which are stored."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        flow: str,
+        lanes: Iterable[Lane],
+        *,
+        on_stored: Callable[[Stored], None],
+        on_refused: Callable[[Refused], None],
+        max_in_flight: int = 5,
+    ) -> None:
+        self._cluster = cluster
+        self._flow = flow
+        self._lanes = {lane.slot: lane for lane in lanes}
+        self._by_partition = {lane.partition: lane for lane in self._lanes.values()}
+        self._on_stored = on_stored
+        self._on_refused = on_refused
+        self._max_in_flight = max_in_flight
+        self._flying: dict[int, deque[_Request]] = {}
+        self._busy: dict[int, Lane] = {}
+        self._retry_at = 0.0
+        self._buffer = bytearray(1 << 16)
+        self.pending_bytes = 0
+        self.trouble: str | None = None
+
+    @property
+    def idle(self) -> bool:
+        return not self._busy
+
+    def offer(self, slot: int, batch: Outgoing) -> None:
+        """Queue a batch behind those of its partition."""
+        lane = self._lanes[slot]
+        lane.waiting.append(batch)
+        self._busy[slot] = lane
+        self.pending_bytes += len(batch.payload)
+
+    def pump(self, timeout: float = 0.0, also: Sequence[int] = ()) -> list[int]:
+        """Send what may be sent; take what was answered, waiting up to `timeout` for an answer.
+
+        Returns those of `also` (file descriptors) that are readable.
+        """
+        self._send()
+        nodes = {self._cluster.channel(n).fileno(): n for n, queue in self._flying.items() if queue}
+        if not nodes and self._busy:
+            timeout = min(timeout, max(self._retry_at - time.monotonic(), 0.0))
+        readable, _, _ = select.select([*nodes, *also], [], [], timeout)
+        for fd in readable:
+            if fd in nodes:
+                self._take(nodes[fd])
+        if readable:
+            self._send()
+        return [fd for fd in readable if fd not in nodes]
+
+    def abandon(self, slot: int) -> None:
+        """Drop what is queued of a partition that cannot go on; answers still due are ignored."""
+        lane = self._lanes[slot]
+        self.pending_bytes -= sum(len(b.payload) for b in (*lane.sent, *lane.waiting))
+        lane.waiting.clear()
+        lane.sent.clear()
+        lane.failed = lane.in_flight > 0
+        self._rest(lane)
+
+    def _send(self) -> None:
+        if self._busy and any(lane.leader == NO_LEADER for lane in self._busy.values()):
+            self._place()
+        by_leader: dict[int, list[Lane]] = {}
+        for lane in self._busy.values():
+            if lane.waiting and not lane.failed and lane.leader != NO_LEADER:
+                by_leader.setdefault(lane.leader, []).append(lane)
+        for node, lanes in by_leader.items():
+            flying = self._flying.setdefault(node, deque())
+            while len(flying) < self._max_in_flight:
+                request = _gather(lanes)
+                if not request:
+                    break
+                flying.append(request)
+                try:
+                    channel = self._cluster.channel(node)
+                    channel.send(_encode(channel, request))
+                except (OSError, KafkaFault) as exc:
+                    self._lose(node, str(exc))
+                    break
+
+    def _take(self, node: int) -> None:
+        """Receive one response of `node`, which answers the oldest request in flight there."""
+        try:
+            frame = self._cluster.channel(node).receive_into(self._buffer)
+        except OSError as exc:
+            self._lose(node, str(exc))
+            return
+        request = {lane.partition: (lane, batch) for lane, batch in self._flying[node].popleft()}
+        try:
+            answers = list(_decode(frame))
+        except (struct.error, UnicodeDecodeError) as exc:
+            raise CorruptRecord(f"broker {node} sent a produce response that ends early") from exc
+        for partition, error, base_offset, message in answers:
+            lane, batch = request[partition]
+            self._answered(lane, batch, error, base_offset, message)
+
+    def _answered(
+        self, lane: Lane, batch: Outgoing, error: int, base_offset: int, message: str
+    ) -> None:
+        lane.in_flight -= 1
+        if lane.failed:
+            self._recover(lane)
+        elif error == 0:
+            stored = lane.sent.popleft()
+            assert stored is batch, "answers come in the order of the requests"
+            lane.lost_since = None
+            self.trouble = None
+            self.pending_bytes -= len(batch.payload)
+            self._on_stored(Stored(lane.slot, batch, base_offset))
+            self._rest(lane)
+        elif error in FENCED:
+            raise FlowFenced(self._flow, str(lane.partition))
+        elif error in (OUT_OF_ORDER_SEQUENCE, DUPLICATE_SEQUENCE):
+            # Nothing failed before this one, so the broker lost what it knew of us. A new attempt
+            # reads the target's tail and finds out what is there.
+            raise KafkaFault(f"produce to {lane.partition}", error_name(error), retriable=True)
+        elif is_retriable(error):
+            self._fail(lane, f"{lane.partition}: {error_name(error)}", lost=error in LOST_TOPIC)
+        else:
+            self._refuse(lane, message or error_name(error))
+
+    def _lose(self, node: int, reason: str) -> None:
+        """Treat everything in flight to `node` as failed; it may or may not have been stored."""
+        self._cluster.drop(node)
+        requests = self._flying.pop(node, deque())
+        for request in requests:
+            for lane, _ in request:
+                lane.in_flight -= 1
+                lane.failed = True
+        for request in requests:
+            for lane, _ in request:
+                if lane.failed:
+                    self._fail(lane, reason)
+
+    def _fail(self, lane: Lane, reason: str, *, lost: bool = False) -> None:
+        self.trouble = reason
+        lane.failed = True
+        if not lost:
+            lane.lost_since = None
+        elif lane.lost_since is None:
+            lane.lost_since = time.monotonic()
+        elif time.monotonic() - lane.lost_since > _LOST_TOPIC_PATIENCE:
+            self._refuse(lane, "the remote topic or partition does not exist")
+            return
+        self._retry_at = time.monotonic() + _RETRY_PAUSE
+        self._recover(lane)
+
+    def _recover(self, lane: Lane) -> None:
+        """Once nothing of a failed lane is in flight, line everything up again (invariants A and B)."""
+        if lane.in_flight:
+            return
+        lane.waiting.extendleft(reversed(lane.sent))
+        lane.sent.clear()
+        lane.failed = False
+        lane.leader = NO_LEADER
+        self._rest(lane)
+
+    def _refuse(self, lane: Lane, reason: str) -> None:
+        batch = lane.sent[0] if lane.sent else lane.waiting[0]
+        self.abandon(lane.slot)
+        self._on_refused(Refused(lane.slot, batch, reason))
+
+    def _rest(self, lane: Lane) -> None:
+        if not lane.sent and not lane.waiting and not lane.in_flight:
+            self._busy.pop(lane.slot, None)
+
+    def _place(self) -> None:
+        """Look up the leaders of busy partitions that have none."""
+        if time.monotonic() < self._retry_at:
+            return
+        homeless = [lane for lane in self._busy.values() if lane.leader == NO_LEADER]
+        try:
+            topics = self._cluster.describe({lane.partition.topic for lane in homeless})
+        except (ClusterUnreachable, KafkaFault) as exc:
+            self.trouble = str(exc)
+            self._retry_at = time.monotonic() + _RETRY_PAUSE
+            return
+        for lane in homeless:
+            topic = topics.get(lane.partition.topic)
+            index = lane.partition.index
+            if topic is not None and index < len(topic.leaders):
+                lane.leader = topic.leaders[index]
+            if lane.leader == NO_LEADER and not lane.failed:
+                self._fail(lane, f"{lane.partition} has no leader", lost=topic is None)
+
+
+def _gather(lanes: list[Lane]) -> _Request:
+    """Take the next batch of each lane, as many as one request may hold."""
+    request: _Request = []
+    size = 0
+    for lane in lanes:
+        if lane.waiting and size < _MAX_REQUEST_BYTES:
+            batch = lane.waiting.popleft()
+            lane.sent.append(batch)
+            lane.in_flight += 1
+            size += len(batch.payload)
+            request.append((lane, batch))
+    return request
+
+
+def _encode(channel: Channel, request: _Request) -> list[Part]:
+    by_topic: dict[str, list[tuple[int, Outgoing]]] = {}
+    for lane, batch in request:
+        by_topic.setdefault(lane.partition.topic, []).append((lane.partition.index, batch))
+    head = channel.next_header(API_KEY, VERSION, flexible=False)
+    parts: list[Part] = [head + _HEAD.pack(-1, -1, _TIMEOUT_MS, len(by_topic))]
+    for topic, members in by_topic.items():
+        name = topic.encode()
+        parts.append(_I16.pack(len(name)) + name + _I32.pack(len(members)))
+        for index, batch in members:
+            size = len(batch.header) + len(batch.payload)
+            parts += (_ENTRY.pack(index, size) + batch.header, batch.payload)
+    return parts
+
+
+def _decode(frame: memoryview) -> Iterator[tuple[TopicPartition, int, int, str]]:
+    """Yield partition, error, base offset and the broker's words, if any, from a v8 response."""
+    (topics,) = _I32.unpack_from(frame, 4)
+    at = 8
+    for _ in range(topics):
+        topic, at = _read_string(frame, at)
+        (partitions,) = _I32.unpack_from(frame, at)
+        at += 4
+        for _ in range(partitions):
+            index, error, base_offset, _, _ = _ANSWER.unpack_from(frame, at)
+            (count,) = _I32.unpack_from(frame, at + _ANSWER.size)
+            at += _ANSWER.size + 4
+            words = []
+            for _ in range(count):
+                text, at = _read_string(frame, at + 4)
+                words.append(text)
+            text, at = _read_string(frame, at)
+            yield (
+                TopicPartition(topic, index),
+                error,
+                base_offset,
+                "; ".join(filter(None, [text, *words])),
+            )
+
+
+def _read_string(frame: memoryview, at: int) -> tuple[str, int]:
+    (length,) = _I16.unpack_from(frame, at)
+    end = at + 2 + max(length, 0)
+    return str(frame[at + 2 : end], "utf-8"), end

@@ -1,0 +1,141 @@
+"""Reading partitions from one offset to another, batch by batch: for tails, tables and audits."""
+
+from collections.abc import Callable, Iterator, Mapping
+from datetime import timedelta
+from typing import NamedTuple
+
+from heliograph.errors import KafkaFault
+from heliograph.kafka.cluster import Cluster, patiently
+from heliograph.kafka.faults import OFFSET_OUT_OF_RANGE, fault_for, is_retriable
+from heliograph.kafka.fetch import (
+    READ_COMMITTED,
+    READ_UNCOMMITTED,
+    Fetcher,
+    FetchLimits,
+    Section,
+    Subject,
+)
+from heliograph.kafka.offsets import EARLIEST, list_offsets
+from heliograph.model import TopicPartition
+from heliograph.policy.batches import AbortedTransactions
+from heliograph.wire.record_batch import (
+    CONTROL,
+    MAGIC_AT,
+    find_batches,
+    next_offset_of,
+    read_header,
+)
+
+OnGap = Callable[[TopicPartition, int, int], None]
+
+_WAIT = timedelta(milliseconds=250)
+_SILENCE = timedelta(seconds=60)
+
+
+class Scanned(NamedTuple):
+    """A batch that a consumer would see; the view holds until the next one is asked for."""
+
+    partition: TopicPartition
+    batch: memoryview
+
+
+def scan(
+    cluster: Cluster,
+    ranges: Mapping[TopicPartition, tuple[int, int]],
+    *,
+    committed_only: bool,
+    on_gap: OnGap,
+) -> Iterator[Scanned]:
+    """Yield the deliverable batches that touch [start, end) of each partition, in order.
+
+    A first or last batch may reach over its range. Where the start is no longer there, `on_gap` is
+    told from where to where, and the scan goes on after it.
+    """
+    ends = {p: end for p, (start, end) in ranges.items() if start < end}
+    if not ends:
+        return
+    walk = _Walk(cluster, {p: ranges[p][0] for p in ends}, committed_only, on_gap)
+    try:
+        while ends:
+            for section, buffer in walk.next_sections():
+                partition = walk.order[section.slot]
+                batches, position = _deliverable(buffer, section, committed_only)
+                for batch in batches:
+                    yield Scanned(partition, batch)
+                if position is not None and position >= ends[partition]:
+                    del ends[partition]
+                    walk.fetcher.remove(section.slot)
+                elif position is not None:
+                    walk.fetcher.moved(section.slot, position)
+    finally:
+        walk.fetcher.close()
+
+
+class _Walk:
+    """A fetcher over some partitions that mends what can be mended on the way."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        starts: Mapping[TopicPartition, int],
+        committed_only: bool,
+        on_gap: OnGap,
+    ) -> None:
+        self._cluster = cluster
+        self._starts = starts
+        self._on_gap = on_gap
+        self.order = sorted(starts)
+        isolation = READ_COMMITTED if committed_only else READ_UNCOMMITTED
+        self.fetcher = Fetcher(cluster, FetchLimits(wait=_WAIT, isolation=isolation))
+        topics = patiently(lambda: cluster.describe({p.topic for p in starts}))
+        for slot, partition in enumerate(self.order):
+            if partition.topic not in topics:
+                raise KafkaFault(f"read {partition}", "UNKNOWN_TOPIC_OR_PARTITION", False)
+            topic_id = topics[partition.topic].topic_id
+            self.fetcher.add([Subject(slot, partition, topic_id, starts[partition])])
+
+    def next_sections(self) -> Iterator[tuple[Section, memoryview]]:
+        """Yield the good sections of the next responses."""
+        if self.fetcher.homeless:
+            patiently(self.fetcher.place)
+        self.fetcher.ask()
+        sessions, _ = self.fetcher.ready(_SILENCE.total_seconds())
+        if not sessions and not self.fetcher.homeless:
+            raise KafkaFault("read a topic", f"nothing for {_SILENCE.seconds} s", retriable=True)
+        for session in sessions:
+            response = self.fetcher.take(session)
+            if response is None:
+                continue
+            for section in response.sections:
+                if section.error:
+                    self._mend(section)
+                else:
+                    yield section, response.buffer
+
+    def _mend(self, section: Section) -> None:
+        partition = self.order[section.slot]
+        if section.error == OFFSET_OUT_OF_RANGE:
+            first = patiently(lambda: list_offsets(self._cluster, [partition], EARLIEST))[partition]
+            self._on_gap(partition, self._starts[partition], first)
+            self.fetcher.moved(section.slot, first)
+        elif is_retriable(section.error):
+            self.fetcher.lost_leader([section.slot])
+        else:
+            raise fault_for(f"read {partition}", section.error)
+
+
+def _deliverable(
+    buffer: memoryview, section: Section, committed_only: bool
+) -> tuple[list[memoryview], int | None]:
+    """Return the batches a consumer would see, and the offset after the last one of any kind."""
+    transactions = AbortedTransactions(section.aborted if committed_only else ())
+    batches = []
+    position = None
+    for start, size in find_batches(buffer, section.start, section.end):
+        position = next_offset_of(buffer, start)
+        header = read_header(buffer, start) if buffer[start + MAGIC_AT] >= 2 else None
+        if header is None or (
+            transactions.delivers(header) if committed_only else not header.attributes & CONTROL
+        ):
+            batches.append(buffer[start : start + size])
+    return batches, position

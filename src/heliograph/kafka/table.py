@@ -1,0 +1,108 @@
+"""A compacted topic as a table: read whole, written by key."""
+
+import time
+from collections.abc import Iterable, Mapping
+from datetime import timedelta
+
+from heliograph.errors import KafkaFault
+from heliograph.kafka.cluster import Cluster, patiently
+from heliograph.kafka.offsets import EARLIEST, LATEST, list_offsets
+from heliograph.kafka.produce import Lane, Outgoing, Producer, Refused
+from heliograph.kafka.scan import scan
+from heliograph.kafka.topics import create_topic
+from heliograph.model import ProducerIdentity, TopicPartition
+from heliograph.wire.primitives import partition_for_key
+from heliograph.wire.record_batch import build_header
+from heliograph.wire.records import RecordsBuilder, decode_body, encode_body
+from heliograph.wire.unpack import unpack
+
+_ANONYMOUS = ProducerIdentity(-1, -1)
+_ROWS_PER_BATCH = 1000
+_PATIENCE = timedelta(seconds=30)
+
+
+class Table:
+    """One compacted topic; keys are placed as Kafka's own partitioner places them."""
+
+    def __init__(self, cluster: Cluster, topic: str) -> None:
+        self._cluster = cluster
+        self.topic = topic
+
+    def ensure(self, partitions: int, replication_factor: int) -> None:
+        """Create the topic if it is not there."""
+        if self.topic not in patiently(lambda: self._cluster.describe([self.topic])):
+            config = {"cleanup.policy": "compact"}
+            patiently(
+                lambda: create_topic(
+                    self._cluster, self.topic, partitions, replication_factor, config
+                )
+            )
+
+    def read(self) -> dict[bytes, bytes]:
+        """Return the latest value of every key, up to the end as it is now; a deleted key is absent."""
+        partitions = self._partitions()
+        starts = patiently(lambda: list_offsets(self._cluster, partitions, EARLIEST))
+        ends = patiently(
+            lambda: list_offsets(self._cluster, partitions, LATEST, committed_only=True)
+        )
+        rows: dict[bytes, bytes] = {}
+        ranges = {p: (starts[p], ends[p]) for p in partitions}
+        for _, batch in scan(self._cluster, ranges, committed_only=True, on_gap=lambda *_: None):
+            for record in unpack(batch):
+                key, value, _ = decode_body(record.body)
+                if key is None:
+                    continue
+                if value is None:
+                    rows.pop(key, None)
+                else:
+                    rows[key] = value
+        return rows
+
+    def write(self, rows: Mapping[bytes, bytes | None]) -> None:
+        """Store `rows`, and return when the cluster has them; a None deletes its key."""
+        count = len(self._partitions())
+        by_partition: dict[int, list[tuple[bytes, bytes | None]]] = {}
+        for key, value in rows.items():
+            by_partition.setdefault(partition_for_key(key, count), []).append((key, value))
+        refused: list[Refused] = []
+        producer = Producer(
+            self._cluster,
+            self.topic,
+            [Lane(index, TopicPartition(self.topic, index)) for index in by_partition],
+            on_stored=lambda _: None,
+            on_refused=refused.append,
+        )
+        for index, members in by_partition.items():
+            for start in range(0, len(members), _ROWS_PER_BATCH):
+                producer.offer(index, _batch(members[start : start + _ROWS_PER_BATCH]))
+        deadline = time.monotonic() + _PATIENCE.total_seconds()
+        while not producer.idle:
+            producer.pump(timeout=0.5)
+            if time.monotonic() > deadline:
+                raise KafkaFault(f"write to {self.topic}", producer.trouble or "nothing", True)
+        for refusal in refused:
+            raise KafkaFault(f"write to {self.topic}", refusal.reason, retriable=False)
+
+    def _partitions(self) -> list[TopicPartition]:
+        topics = patiently(lambda: self._cluster.describe([self.topic]))
+        if self.topic not in topics:
+            raise KafkaFault(f"read {self.topic}", "UNKNOWN_TOPIC_OR_PARTITION", retriable=False)
+        return topics[self.topic].partitions
+
+
+def _batch(members: Iterable[tuple[bytes, bytes | None]]) -> Outgoing:
+    now = time.time_ns() // 1_000_000
+    builder = RecordsBuilder()
+    for key, value in members:
+        builder.add(now, 0, encode_body(key, value))
+    payload = builder.finish()
+    header = build_header(
+        payload,
+        attributes=0,
+        count=builder.count,
+        base_timestamp=now,
+        max_timestamp=now,
+        identity=_ANONYMOUS,
+        sequence=-1,
+    )
+    return Outgoing(header, payload, builder.count, 0, now)

@@ -1,0 +1,70 @@
+"""What is already in remote partitions after a given offset: counts and fingerprints, no records."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from crc32c import crc32c
+
+from heliograph.kafka.cluster import Cluster, patiently
+from heliograph.kafka.offsets import LATEST, list_offsets
+from heliograph.kafka.scan import scan
+from heliograph.model import TopicPartition
+from heliograph.wire.record_batch import HEADER_SIZE, BatchHeader, read_header
+from heliograph.wire.records import RawRecord
+from heliograph.wire.unpack import unpack
+
+
+class TailBatch(NamedTuple):
+    """A data batch: how many records, and what its payload looks like."""
+
+    records: int
+    size: int
+    crc: int
+
+
+@dataclass(slots=True)
+class Tail:
+    """The data batches of one partition from an offset to its end; `missing` ones were deleted."""
+
+    end: int
+    batches: list[tuple[int, TailBatch]] = field(default_factory=list)
+    missing: int = 0
+
+
+def fingerprint(header: BatchHeader, payload: memoryview) -> TailBatch:
+    """Return what a batch that is passed has in common with its copy."""
+    return TailBatch(header.records, len(payload), crc32c(payload))
+
+
+def body_digest(record: RawRecord) -> int:
+    """Return a digest of key, value and headers; timestamps may have been set by the target."""
+    return int(crc32c(record.body)) | len(record.body) << 32
+
+
+def read_tails(
+    cluster: Cluster, starts: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, Tail]:
+    """Return what lies in each partition from its start on; call it only after fencing."""
+    ends = patiently(lambda: list_offsets(cluster, starts, LATEST))
+    tails = {partition: Tail(end) for partition, end in ends.items()}
+
+    def gap(partition: TopicPartition, start: int, first: int) -> None:
+        tails[partition].missing = first - start
+
+    ranges = {p: (start, ends[p]) for p, start in starts.items()}
+    for partition, batch in scan(cluster, ranges, committed_only=False, on_gap=gap):
+        header = read_header(batch, 0)
+        seen = fingerprint(header, batch[HEADER_SIZE:])
+        tails[partition].batches.append((header.base_offset, seen))
+    return tails
+
+
+def read_bodies(cluster: Cluster, partition: TopicPartition, start: int) -> list[int]:
+    """Return the digest of every record in a partition from `start` to its end."""
+    end = patiently(lambda: list_offsets(cluster, [partition], LATEST))[partition]
+    digests: list[int] = []
+    scanned = scan(cluster, {partition: (start, end)}, committed_only=False, on_gap=lambda *_: None)
+    for _, batch in scanned:
+        digests += [body_digest(record) for record in unpack(batch) if record.offset >= start]
+    return digests

@@ -1,0 +1,94 @@
+"""Topics on a cluster: what there is, and making or growing what a plan asks for."""
+
+from collections.abc import Iterable, Mapping
+
+from kafka.protocol.admin import (
+    CreatePartitionsRequest,
+    CreateTopicsRequest,
+    DescribeConfigsRequest,
+)
+
+from heliograph.errors import KafkaFault
+from heliograph.kafka.cluster import Cluster
+from heliograph.kafka.faults import TOPIC_ALREADY_EXISTS, error_name, fault_for, is_retriable
+
+_TIMEOUT_MS = 30_000
+_TOPIC_RESOURCE = 2
+_NO_ASSIGNMENT: list[object] = []
+
+
+def create_topic(
+    cluster: Cluster,
+    name: str,
+    partitions: int,
+    replication_factor: int,
+    config: Mapping[str, str] | None = None,
+) -> None:
+    """Create a topic; one that exists already is left as it is."""
+    spec = CreateTopicsRequest.CreatableTopic
+    request = CreateTopicsRequest(
+        topics=[
+            spec(
+                name=name,
+                num_partitions=partitions,
+                replication_factor=replication_factor,
+                assignments=_NO_ASSIGNMENT,
+                configs=[
+                    spec.CreatableTopicConfig(name=key, value=value)
+                    for key, value in (config or {}).items()
+                ],
+            )
+        ],
+        timeout_ms=_TIMEOUT_MS,
+        validate_only=False,
+    )
+    (answer,) = cluster.call(request).topics
+    if answer.error_code not in (0, TOPIC_ALREADY_EXISTS):
+        raise _refusal(f"create topic {name} on {cluster.endpoint.cluster}", answer)
+
+
+def grow_topic(cluster: Cluster, name: str, partitions: int) -> None:
+    """Raise a topic's partition count to `partitions`."""
+    request = CreatePartitionsRequest(
+        topics=[
+            CreatePartitionsRequest.CreatePartitionsTopic(
+                name=name, count=partitions, assignments=None
+            )
+        ],
+        timeout_ms=_TIMEOUT_MS,
+        validate_only=False,
+    )
+    (answer,) = cluster.call(request).results
+    if answer.error_code:
+        doing = f"grow topic {name} to {partitions} partitions on {cluster.endpoint.cluster}"
+        raise _refusal(doing, answer)
+
+
+def topic_configs(
+    cluster: Cluster, names: Iterable[str], keys: Iterable[str]
+) -> dict[str, dict[str, str]]:
+    """Return the effective value of `keys` for each topic; a topic that is gone is left out."""
+    wanted = list(keys)
+    request = DescribeConfigsRequest(
+        resources=[
+            DescribeConfigsRequest.DescribeConfigsResource(
+                resource_type=_TOPIC_RESOURCE, resource_name=name, configuration_keys=wanted
+            )
+            for name in names
+        ],
+        include_synonyms=False,
+        include_documentation=False,
+    )
+    found = {}
+    for result in cluster.call(request).results:
+        if result.error_code == 0:
+            found[result.resource_name] = {entry.name: entry.value for entry in result.configs}
+    return found
+
+
+def _refusal(doing: str, answer: object) -> KafkaFault:
+    code = int(getattr(answer, "error_code"))  # noqa: B009 - kafka-python's messages are untyped
+    words = getattr(answer, "error_message", None)
+    if words:
+        return KafkaFault(doing, f"{error_name(code)}: {words}", is_retriable(code))
+    return fault_for(doing, code)
