@@ -198,6 +198,7 @@ def start_cluster(
             layout = replace(layout, config=dict(config))
         if heap is not None:
             layout = replace(layout, heap=heap)
+        _runtime()  # before anything of the cluster exists: Java or the network may be missing
         folder.mkdir(exist_ok=True)
         (folder / "cluster.json").write_text(json.dumps(asdict(layout), indent=1))
         cluster = Cluster(name, folder, layout)

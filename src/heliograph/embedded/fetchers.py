@@ -17,8 +17,11 @@ from heliograph.embedded.java import Java
 
 # A network that swallows packets keeps Java waiting for minutes on each file.
 _SILENCE = timedelta(seconds=90)
-_REASONS = re.compile(
-    r"UnknownHost|refused|timed? ?out|unreachable|not found|resolve|\[ERROR\]", re.IGNORECASE
+# What tells a reader most, first.
+_REASONS = (
+    re.compile(r"(unknown ?host.*|connection refused.*|timed out.*|unreachable.*)", re.IGNORECASE),
+    re.compile(r"(unresolved dependency: .*|could not find artifact .*)", re.IGNORECASE),
+    re.compile(r"\[ERROR\] (.+)"),
 )
 
 
@@ -138,7 +141,7 @@ def _ivy_module(artifacts: Sequence[Artifact]) -> str:
 def _follow(command: list[str], step: re.Pattern[str], report: Callable[[int, str], None]) -> None:
     """Run a fetcher, reporting each jar once; raise FetchFailed with its own reason when it fails."""
     seen: set[str] = set()
-    reasons: list[str] = []
+    said: list[str] = []
     with subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,
@@ -155,13 +158,22 @@ def _follow(command: list[str], step: re.Pattern[str], report: Callable[[int, st
             if (match := step.search(line)) and match[1] not in seen:
                 seen.add(match[1])
                 report(len(seen), match[1].replace(";", " "))
-            elif _REASONS.search(line):
-                reasons.append(line.strip())
+            else:
+                said.append(line.strip())
         timer.cancel()
     if silent.is_set():
         raise FetchFailed(f"silent for {_SILENCE.seconds} s")
     if running.returncode != 0:
-        raise FetchFailed(reasons[0][:200] if reasons else f"exit code {running.returncode}")
+        raise FetchFailed(select_reason(said) or f"exit code {running.returncode}")
+
+
+def select_reason(said: Sequence[str]) -> str | None:
+    """Return the part of a fetcher's output that best says why it failed."""
+    for reason in _REASONS:
+        for line in said:
+            if match := reason.search(line):
+                return match[1][:120].strip(" .:()[]")
+    return None
 
 
 def _watch(running: subprocess.Popen[str], silent: threading.Event) -> threading.Timer:

@@ -56,7 +56,7 @@ PEER = JarSet(
         _kafka("connect-json"),
         _LOGGING,
     ),
-    about=80,
+    about=61,
 )
 
 
