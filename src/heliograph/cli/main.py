@@ -22,6 +22,7 @@ class Command(NamedTuple):
 
 
 COMMANDS: dict[str, Command] = {
+    "run": Command("heliograph.cli.run:run", "Mirror what an mm2.properties file says."),
     "kafka": Command("heliograph.cli.kafka:app", "Run real Kafka clusters on this machine."),
 }
 

@@ -14,18 +14,17 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from heliograph.dataplane.assignment import Assignment, Claim, Limits, Share
 from heliograph.dataplane.latency import LatencyBuckets
 from heliograph.dataplane.lease_server import LeaseServer, Line
+from heliograph.dataplane.session import Engine
 from heliograph.dataplane.source import FORMAT
 from heliograph.kafka.cluster import Cluster, patiently
 from heliograph.kafka.fencing import fence
@@ -132,10 +131,11 @@ class FlowJob:
                 else:
                     kept[partition.source] = partition
             self._partitions = kept
-            self._slices = plan_slices(kept, self._options.slices, self._slices)
+            held = [frozenset(members) for members in self._slices]
+            self._slices = plan_slices(kept, self._options.slices, held)
             self._end_epoch()
 
-    def start(self, session: SparkSession, scratch: Path) -> None:
+    def start(self, engine: Engine) -> None:
         """Start the stream; its tasks come for their leases a moment later."""
         host, port = self._leases.address
         options = {
@@ -146,8 +146,8 @@ class FlowJob:
             "lease.secret": self._leases.secret,
         }
         self._ending = False
-        stream = session.readStream.format(FORMAT).options(**options).load()
-        checkpoint = tempfile.mkdtemp(prefix="epochs-", dir=scratch)
+        stream = engine.session().readStream.format(FORMAT).options(**options).load()
+        checkpoint = tempfile.mkdtemp(prefix="epochs-", dir=engine.scratch)
         self._query = (
             stream.writeStream.format(FORMAT)
             .options(**options, checkpointLocation=checkpoint)
@@ -193,6 +193,22 @@ class FlowJob:
         """Return the live state of every partition, for looking at."""
         with self._lock:
             return list(self._partitions.values())
+
+    def reposition(self, source: TopicPartition, upstream: int) -> None:
+        """Go on with a stopped partition from another upstream offset, from the next epoch on."""
+        with self._lock:
+            partition = self._partitions[source]
+            partition.position = Position(upstream, partition.position.downstream)
+            partition.stop = None
+            self._end_epoch()
+
+    def explain_stop(self, source: TopicPartition, kind: str, reason: str) -> None:
+        """Replace the reason of a stopped partition by a better one."""
+        with self._lock:
+            partition = self._partitions[source]
+            assert partition.stop is not None, "only a stopped partition has a reason"
+            partition.stop = replace(partition.stop, kind=kind, reason=reason)
+            log.error("flow=%s partition=%s stopped: %s", self._options.flow, source, reason)
 
     def troubles(self) -> list[str]:
         """Return what tasks are waiting for right now, such as a broker that does not answer."""

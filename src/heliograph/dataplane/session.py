@@ -1,17 +1,16 @@
 """The Spark session: one per driver, with the settings that a stream of long epochs needs."""
 
-import logging
 import os
+import shutil
 import sys
 import tempfile
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
 from heliograph.dataplane.source import MirrorDataSource
-
-log = logging.getLogger(__name__)
 
 # A row must leave the buffers of Python and the JVM as soon as it is there, and a row is a chunk.
 _SETTINGS = {
@@ -36,22 +35,53 @@ _SETTINGS = {
 }
 
 
+class Engine:
+    """The Spark session that all flows of a driver share, and the scratch folder it works in."""
+
+    def __init__(self, slots: int, extra: Mapping[str, str]) -> None:
+        self._slots = slots
+        self._extra = extra
+        self.scratch = Path(tempfile.mkdtemp(prefix="heliograph-"))
+        self._lock = threading.Lock()
+        self._session: SparkSession | None = None
+
+    def session(self) -> SparkSession:
+        """Return the session, starting Spark on the first call; that takes seconds."""
+        with self._lock:
+            if self._session is None:
+                self._session = open_session(self._slots, self._extra, self.scratch)
+            return self._session
+
+    def alive(self) -> bool:
+        """Whether the JVM runs; a driver whose JVM is gone can only end."""
+        with self._lock:
+            if self._session is None:
+                return True
+            process = getattr(self._session.sparkContext._gateway, "proc", None)  # noqa: SLF001
+            return process is None or process.poll() is None
+
+    def close(self) -> None:
+        """Stop Spark and delete its scratch; losing that loses nothing."""
+        with self._lock:
+            if self._session is not None:
+                self._session.stop()
+                self._session = None
+        shutil.rmtree(self.scratch, ignore_errors=True)
+
+
 def open_session(slots: int, extra: Mapping[str, str], scratch: Path) -> SparkSession:
     """Start Spark with room for `slots` tasks at once; `extra` are the user's own spark.* keys."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_DIRS", str(scratch))
-    builder = SparkSession.builder.master(extra.get("spark.master", f"local[{max(slots, 2)},8]"))
-    for key, value in {
-        **_SETTINGS,
+    settings = {
+        "spark.master": f"local[{max(slots, 2)},8]",
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
+        **_SETTINGS,
         **extra,
-    }.items():
+    }
+    builder = SparkSession.builder
+    for key, value in settings.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     session.dataSource.register(MirrorDataSource)
     return session
-
-
-def make_scratch() -> Path:
-    """Return a folder for Spark's files; losing it loses nothing."""
-    return Path(tempfile.mkdtemp(prefix="heliograph-"))

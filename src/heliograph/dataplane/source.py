@@ -49,7 +49,7 @@ class MirrorStreamReader(DataSourceStreamReader):
         """Return the epoch after `start`: there is always one more."""
         return {"epoch": (start or self.initialOffset())["epoch"] + 1}
 
-    def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[SlicePartition]:  # type: ignore[override]  # noqa: ARG002
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[SlicePartition]:  # noqa: ARG002
         return [SlicePartition(end["epoch"]) for _ in range(int(self._options["slices"]))]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

@@ -73,7 +73,10 @@ def encode_source_offset(position: Position | SourceOffset) -> bytes:
 
 
 def decode_source_offset(value: bytes | None) -> SourceOffset | None:
-    """Return a position; None where there is none: a tombstone, or no offset, or a negative one."""
+    """Return a position; None where there is none: a tombstone, or no offset, or a negative one.
+
+    An offset of -1 with our own member beside it says that nothing was copied yet, to that place.
+    """
     try:
         found = None if value is None else json.loads(value.decode())
     except (ValueError, RecursionError) as exc:
@@ -82,9 +85,10 @@ def decode_source_offset(value: bytes | None) -> SourceOffset | None:
         case None:
             return None
         case {"offset": int(offset)} if type(offset) is int and offset <= _INT64_MAX:
-            if offset < 0:
+            downstream = _downstream(found.get("downstream"))
+            if offset < -1 or (offset == -1 and downstream is None):
                 return None
-            return SourceOffset(offset + 1, _downstream(found.get("downstream")))
+            return SourceOffset(offset + 1, downstream)
         case dict() if found.get("offset") is None:
             return None
         case _:

@@ -1,0 +1,42 @@
+"""All flows of one driver: a runner each, one Spark session, one place where leases are granted."""
+
+import threading
+from collections.abc import Sequence
+
+from heliograph.config.flow import FlowConfig
+from heliograph.control.runner import FlowRunner, FlowStatus, slices_for
+from heliograph.dataplane.lease_server import LeaseServer
+from heliograph.dataplane.session import Engine
+
+
+class Supervisor:
+    """Starts and stops flows together; between the two, each goes its own way."""
+
+    def __init__(self, flows: Sequence[FlowConfig]) -> None:
+        slots = sum(slices_for(config) for config in flows)
+        spark = {key: value for config in flows for key, value in config.spark.items()}
+        self.engine = Engine(slots, spark)
+        self._leases = LeaseServer()
+        self._runners = [FlowRunner(config, self.engine, self._leases) for config in flows]
+
+    def start(self) -> None:
+        """Start every flow. Spark comes up meanwhile: it takes longer than finding the topics."""
+        threading.Thread(target=self.engine.session, name="spark", daemon=True).start()
+        for runner in self._runners:
+            runner.start()
+
+    def status(self) -> list[FlowStatus]:
+        return [runner.status() for runner in self._runners]
+
+    def alive(self) -> bool:
+        """Whether this driver can still do its work."""
+        return self.engine.alive()
+
+    def stop(self) -> None:
+        """Drain and save every flow, then stop Spark."""
+        for runner in self._runners:
+            runner.stop()
+        for runner in self._runners:
+            runner.join()
+        self._leases.close()
+        self.engine.close()

@@ -1,0 +1,54 @@
+"""How far a flow is, kept where MM2 keeps it: the Connect offsets topic on the target."""
+
+from collections.abc import Mapping
+
+from heliograph.config.flow import FlowConfig
+from heliograph.kafka.cluster import Cluster
+from heliograph.kafka.table import Table
+from heliograph.model import Position, TopicPartition
+from heliograph.wire.connect_records import (
+    SourceOffset,
+    decode_source_key,
+    decode_source_offset,
+    encode_source_key,
+    encode_source_offset,
+)
+
+
+class ProgressStore:
+    """The saved positions of one flow; only what changed is written."""
+
+    def __init__(self, target: Cluster, config: FlowConfig) -> None:
+        self._config = config
+        self._table = Table(target, config.offset_storage.name)
+        self._saved: dict[TopicPartition, Position] = {}
+
+    def load(self) -> dict[TopicPartition, SourceOffset]:
+        """Return every saved position of this flow, making the topic if it is not there."""
+        storage = self._config.offset_storage
+        self._table.ensure(storage.partitions, storage.replication_factor)
+        found = {}
+        for raw_key, raw_value in self._table.read().items():
+            key = decode_source_key(raw_key)
+            if key is None or key.connector != self._config.connector_name:
+                continue
+            if key.cluster != self._config.flow.source:
+                continue
+            offset = decode_source_offset(raw_value)
+            if offset is not None:
+                found[key.partition] = offset
+        return found
+
+    def save(self, positions: Mapping[TopicPartition, Position]) -> None:
+        """Make `positions` durable; return when the target has them."""
+        changed = {p: at for p, at in positions.items() if self._saved.get(p) != at}
+        if not changed:
+            return
+        name, cluster = self._config.connector_name, self._config.flow.source
+        self._table.write(
+            {
+                encode_source_key(name, cluster, p.topic, p.index): encode_source_offset(at)
+                for p, at in changed.items()
+            }
+        )
+        self._saved.update(changed)

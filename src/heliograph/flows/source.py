@@ -1,0 +1,171 @@
+"""What MirrorSourceConnector does beside copying: which topics, under which names, from where on."""
+
+import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from heliograph.config.flow import FlowConfig
+from heliograph.errors import KafkaFault
+from heliograph.kafka.cluster import Cluster, Topic
+from heliograph.kafka.offsets import EARLIEST, LATEST, list_offsets
+from heliograph.kafka.topics import create_topic, grow_topic, topic_configs
+from heliograph.model import Position, TopicPartition
+from heliograph.policy.filters import NameFilter, replicates
+from heliograph.policy.naming import NamingPolicy, naming_for
+from heliograph.policy.topics import CreateTopic, plan_topics
+from heliograph.wire.connect_records import SourceOffset
+
+log = logging.getLogger(__name__)
+
+_MAX_MESSAGE_BYTES = "max.message.bytes"
+_DEFAULT_MAX_MESSAGE_BYTES = 1048588
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """A source partition, and where its records go."""
+
+    source: TopicPartition
+    topic_id: str
+    remote: TopicPartition
+    max_message_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Inventory:
+    """What a refresh found: the partitions that can be copied, and why others cannot."""
+
+    routes: tuple[Route, ...]
+    refused: tuple[str, ...]
+
+
+def naming_of(config: FlowConfig) -> NamingPolicy:
+    return naming_for(
+        config.policy_class,
+        config.separator,
+        config.internal_separator_enabled,
+        config.flow.source,
+    )
+
+
+def select_topics(config: FlowConfig, topics: Iterable[Topic]) -> dict[str, Topic]:
+    """Return the topics this flow copies, by remote name."""
+    naming = naming_of(config)
+    accepts = NameFilter(config.topics, config.topics_exclude).accepts
+    return {
+        naming.format_remote_topic(config.flow.source, topic.name): topic
+        for topic in topics
+        if not topic.internal
+        and replicates(
+            topic.name,
+            accepts=accepts,
+            naming=naming,
+            target_alias=config.flow.target,
+            heartbeats=config.heartbeats_replication_enabled,
+        )
+    }
+
+
+def refresh_topics(config: FlowConfig, source: Cluster, target: Cluster) -> Inventory:
+    """Create and grow remote topics as needed, and return every partition that can be copied."""
+    selected = select_topics(config, source.describe().values())
+    existing = target.describe()
+    wanted = {remote: len(topic.leaders) for remote, topic in selected.items()}
+    refused = _apply(config, target, wanted, existing)
+    if refused or any(remote not in existing for remote in wanted):
+        existing = target.describe()
+    limits = topic_configs(target, [r for r in wanted if r in existing], [_MAX_MESSAGE_BYTES])
+    routes = []
+    for remote, topic in sorted(selected.items()):
+        have = len(existing[remote].leaders) if remote in existing else 0
+        limit = int(limits.get(remote, {}).get(_MAX_MESSAGE_BYTES) or _DEFAULT_MAX_MESSAGE_BYTES)
+        routes += [
+            Route(partition, str(topic.topic_id), TopicPartition(remote, partition.index), limit)
+            for partition in topic.partitions[:have]
+        ]
+        if have < len(topic.leaders) and remote not in refused:
+            refused[remote] = f"{remote} is not there yet with {len(topic.leaders)} partitions"
+    return Inventory(tuple(routes), tuple(refused.values()))
+
+
+def _apply(
+    config: FlowConfig, target: Cluster, wanted: Mapping[str, int], existing: Mapping[str, Topic]
+) -> dict[str, str]:
+    """Carry the plan out; return why a topic could not be made or grown, by its name."""
+    refused = {}
+    for step in plan_topics(wanted, {name: len(t.leaders) for name, t in existing.items()}):
+        try:
+            if isinstance(step, CreateTopic):
+                create_topic(target, step.topic, step.partitions, config.replication_factor)
+                log.info(
+                    "flow=%s created topic=%s partitions=%d",
+                    config.flow,
+                    step.topic,
+                    step.partitions,
+                )
+            else:
+                grow_topic(target, step.topic, step.partitions)
+                log.info("flow=%s grew topic=%s to %d", config.flow, step.topic, step.partitions)
+        except KafkaFault as exc:
+            refused[step.topic] = str(exc)
+    return refused
+
+
+def start_positions(
+    config: FlowConfig,
+    routes: Iterable[Route],
+    saved: Mapping[TopicPartition, SourceOffset],
+    source: Cluster,
+    target: Cluster,
+) -> dict[TopicPartition, Position]:
+    """Return where each partition begins: where it was left, or where `auto.offset.reset` says."""
+    positions = {}
+    fresh = []
+    unpaired = []
+    for route in routes:
+        found = saved.get(route.source)
+        if found is None:
+            fresh.append(route)
+            unpaired.append(route)
+        elif found.downstream is None:
+            unpaired.append(route)
+        else:
+            positions[route.source] = Position(found.upstream, found.downstream)
+    if unpaired:
+        which = LATEST if config.auto_offset_reset == "latest" else EARLIEST
+        firsts = list_offsets(source, [r.source for r in fresh], which) if fresh else {}
+        ends = list_offsets(target, [r.remote for r in unpaired], LATEST)
+        for route in unpaired:
+            found = saved.get(route.source)
+            upstream = firsts[route.source] if found is None else found.upstream
+            positions[route.source] = Position(upstream, ends[route.remote])
+    return positions
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """Records that the source no longer has, or never had: from `upstream` on."""
+
+    partition: TopicPartition
+    upstream: int
+    resume: int
+    reason: str
+
+
+def explain_loss(source: Cluster, partition: TopicPartition, upstream: int) -> Loss | None:
+    """Return why `upstream` is out of the source's range; None where it is back in range."""
+    first = list_offsets(source, [partition], EARLIEST)[partition]
+    end = list_offsets(source, [partition], LATEST)[partition]
+    if upstream < first:
+        gone = first - upstream
+        reason = (
+            f"the source deleted offsets {upstream} to {first - 1} ({gone}) before they were copied"
+        )
+        return Loss(partition, upstream, first, reason)
+    if upstream > end:
+        reason = (
+            f"the source ends at {end}, before the position {upstream}: "
+            "it was truncated (unclean election) or made anew"
+        )
+        return Loss(partition, upstream, end, reason)
+    return None
