@@ -1,0 +1,110 @@
+"""One catch-up: a system is started on a full source topic and watched until the remote topic is full."""
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.data import PARTITIONS, Case
+from bench.systems import Running, flow_properties, start
+from bench.trees import Tree
+from bench.watch import Content, Ends, count, read_content
+from tests.clusters import LiveCluster
+
+_POLL = 0.05
+# heliograph's fencing leaves up to two markers in a partition before its first record.
+_MARKERS = 2 * PARTITIONS
+
+
+@dataclass(frozen=True, slots=True)
+class Catchup:
+    """What one system did in one round; the rates are from the first record seen until all were there."""
+
+    system: str
+    case: str
+    round: int
+    records: int
+    records_on_target: int
+    same_content: bool
+    first_record_seconds: float
+    seconds: float
+    records_per_second: float
+    cpu_seconds: float
+    records_per_cpu_second: float
+    cpu_seconds_from_start: float
+    wall_seconds_from_start: float
+    peak_pss_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """How far the remote topic was, when, and what the tree had used by then."""
+
+    at: float
+    records: int
+    cpu_seconds: float
+
+
+def measure_catchup(
+    system: str,
+    case: Case,
+    round_: int,
+    *,
+    source: LiveCluster,
+    target: LiveCluster,
+    folder: Path,
+    wanted: Content,
+    limit: float = 300,
+) -> Catchup:
+    """Run one system once and delete what it wrote."""
+    tag = f"{case.name}{system[0]}{round_}"
+    remote = f"s{tag}.{case.topic}"
+    properties = flow_properties(source, target, tag, case.topic, compression=case.compression)
+    began = time.monotonic()
+    running = start(system, folder / tag, properties)
+    tree = Tree(running.process.pid)
+    try:
+        ends = Ends(target, remote, PARTITIONS)
+        deadline = began + limit
+        first = _wait_for(ends, _MARKERS + 1, tree, running, deadline)
+        last = _wait_for(ends, count(wanted), tree, running, deadline)
+        ends.settle()
+    finally:
+        running.stop()
+        tree.close()
+    found = read_content(target, remote)
+    target.admin.delete_topics([remote])[remote].result(30)
+    seconds = max(last.at - first.at, _POLL)
+    cpu = max(last.cpu_seconds - first.cpu_seconds, 0.01)
+    moved = last.records - first.records
+    return Catchup(
+        system=system,
+        case=case.name,
+        round=round_,
+        records=count(wanted),
+        records_on_target=count(found),
+        same_content=found == wanted,
+        first_record_seconds=first.at - began,
+        seconds=seconds,
+        records_per_second=moved / seconds,
+        cpu_seconds=cpu,
+        records_per_cpu_second=moved / cpu,
+        cpu_seconds_from_start=last.cpu_seconds,
+        wall_seconds_from_start=last.at - began,
+        peak_pss_bytes=tree.peak_bytes,
+    )
+
+
+def _wait_for(ends: Ends, records: int, tree: Tree, running: Running, deadline: float) -> Sight:
+    while True:
+        there, at = ends.total(), time.monotonic()
+        if there >= records:
+            return Sight(at, there, tree.cpu_seconds())
+        if not running.process.is_alive():
+            raise RuntimeError(
+                f"{running.system} ended at {there} records:\n{running.last_lines()}"
+            )
+        if at > deadline:
+            raise RuntimeError(
+                f"{running.system} has mirrored {there} of {records} records in time:\n{running.last_lines()}"
+            )
+        time.sleep(_POLL)
