@@ -50,12 +50,12 @@ class Tls:
     truststore_location: str | None = None
     truststore_type: str = "JKS"
     truststore_password: str | None = field(default=None, repr=False)
-    truststore_certificates: str | None = None
+    truststore_certificates: str | None = field(default=None, repr=False)
     keystore_location: str | None = None
     keystore_type: str = "JKS"
     keystore_password: str | None = field(default=None, repr=False)
     keystore_key: str | None = field(default=None, repr=False)
-    keystore_certificate_chain: str | None = None
+    keystore_certificate_chain: str | None = field(default=None, repr=False)
     key_password: str | None = field(default=None, repr=False)
     check_hostname: bool = True
 

@@ -30,8 +30,6 @@ _TICK = 0.25
 _FIRST_BACKOFF = timedelta(seconds=1)
 _LONGEST_BACKOFF = timedelta(seconds=60)
 _DRAIN = timedelta(seconds=10)
-_SMALL_BATCH = 8 << 10
-_PENDING_BYTES = 32 << 20
 
 
 class State(Enum):
@@ -230,8 +228,6 @@ class FlowRunner(threading.Thread):
                 chunk_bytes=config.chunk_max_bytes,
                 partition_bytes=config.partition_fetch_max_bytes,
                 in_flight_requests=config.max_in_flight_requests,
-                pending_bytes=_PENDING_BYTES,
-                small_below=_SMALL_BATCH,
                 merge_bytes=config.merge_max_bytes,
                 read_committed=config.isolation_level == "read_committed",
             ),

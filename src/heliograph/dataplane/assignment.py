@@ -42,8 +42,6 @@ class Limits:
     chunk_bytes: int
     partition_bytes: int
     in_flight_requests: int
-    pending_bytes: int
-    small_below: int
     merge_bytes: int
     read_committed: bool
 

@@ -5,12 +5,16 @@ import shutil
 import sys
 import tempfile
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
 from heliograph.dataplane.source import MirrorDataSource
+
+SPARK_LOG = "spark.log"
+_LOG_CONFIG = Path(__file__).with_name("log4j2.properties").as_uri()
 
 # A row must leave the buffers of Python and the JVM as soon as it is there, and a row is a chunk.
 _SETTINGS = {
@@ -30,8 +34,8 @@ _SETTINGS = {
     "spark.sql.streaming.minBatchesToRetain": "2",
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.codegen.wholeStage": "true",
-    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=4 -Xss512k",
-    "spark.log.level": "ERROR",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.extraJavaOptions": f"-XX:+UseSerialGC -Dlog4j2.configurationFile={_LOG_CONFIG}",
 }
 
 
@@ -50,7 +54,13 @@ class Engine:
         with self._lock:
             if self._session is None:
                 self._session = open_session(self._slots, self._extra, self.scratch)
-            return self._session
+            # Registered sources are looked up in the calling thread's active session, and a thread
+            # other than the one that started Spark has none.
+            spark = self._session
+            jvm = spark._jvm  # noqa: SLF001
+            assert jvm is not None, "a session on a JVM of its own, not Spark Connect"
+            jvm.SparkSession.setActiveSession(spark._jsparkSession)  # noqa: SLF001
+            return spark
 
     def alive(self) -> bool:
         """Whether the JVM runs; a driver whose JVM is gone can only end."""
@@ -82,6 +92,21 @@ def open_session(slots: int, extra: Mapping[str, str], scratch: Path) -> SparkSe
     builder = SparkSession.builder
     for key, value in settings.items():
         builder = builder.config(key, value)
-    session = builder.getOrCreate()
+    with _errors_to(scratch / SPARK_LOG):
+        session = builder.getOrCreate()
     session.dataSource.register(MirrorDataSource)
     return session
+
+
+@contextmanager
+def _errors_to(file: Path) -> Iterator[None]:
+    """Send the standard error of processes started meanwhile (the JVM, its workers) to `file`."""
+    kept = os.dup(2)
+    log = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    try:
+        os.dup2(log, 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(log)

@@ -87,7 +87,9 @@ class SliceWriter:
             for section in decode_index(index):
                 self._write_section(chunk, section)
         self._pump(0.0)
-        while self._producer.pending_bytes > self._limits.pending_bytes:
+        # The next row is asked for only when all of this one is on its way: that is what holds the
+        # reader back, and what bounds memory to the requests in flight and one chunk.
+        while self._producer.unsent:
             self._pump(_WAIT)
 
     def _write_section(self, chunk: memoryview, section: ChunkSection) -> None:
@@ -150,7 +152,7 @@ class SliceWriter:
     def _judge(self, header: BatchHeader | None, size: int, limit: int) -> Verdict:
         if header is None:
             return Verdict.REENCODE
-        return judge(header, size, small_below=self._limits.small_below, target_max_bytes=limit)
+        return judge(header, size, target_max_bytes=limit)
 
     def _left(
         self, slot: Slot, view: memoryview, header: BatchHeader | None, verdict: Verdict

@@ -114,19 +114,22 @@ class Producer:
         self._busy: dict[int, Lane] = {}
         self._retry_at = 0.0
         self._buffer = bytearray(1 << 16)
-        self.pending_bytes = 0
         self.trouble: str | None = None
 
     @property
     def idle(self) -> bool:
         return not self._busy
 
+    @property
+    def unsent(self) -> bool:
+        """Whether some batch has not even been sent: time to wait for answers."""
+        return any(lane.waiting for lane in self._busy.values())
+
     def offer(self, slot: int, batch: Outgoing) -> None:
         """Queue a batch behind those of its partition."""
         lane = self._lanes[slot]
         lane.waiting.append(batch)
         self._busy[slot] = lane
-        self.pending_bytes += len(batch.payload)
 
     def pump(self, timeout: float = 0.0, also: Sequence[int] = ()) -> list[int]:
         """Send what may be sent; take what was answered, waiting up to `timeout` for an answer.
@@ -148,7 +151,6 @@ class Producer:
     def abandon(self, slot: int) -> None:
         """Drop what is queued of a partition that cannot go on; answers still due are ignored."""
         lane = self._lanes[slot]
-        self.pending_bytes -= sum(len(b.payload) for b in (*lane.sent, *lane.waiting))
         lane.waiting.clear()
         lane.sent.clear()
         lane.failed = lane.in_flight > 0
@@ -202,7 +204,6 @@ class Producer:
             assert stored is batch, "answers come in the order of the requests"
             lane.lost_since = None
             self.trouble = None
-            self.pending_bytes -= len(batch.payload)
             self._on_stored(Stored(lane.slot, batch, base_offset))
             self._rest(lane)
         elif error in FENCED:

@@ -20,6 +20,10 @@ from heliograph.wire.record_batch import (
 
 _NEEDS_REENCODING = APPEND_TIME | DELETE_HORIZON
 
+# Below this, sending a batch of its own costs more than encoding its records into a common one.
+SMALL_RECORDS = 16
+SMALL_BYTES = 8 << 10
+
 
 class Verdict(Enum):
     PASS = "pass"  # noqa: S105 - a verdict, not a password
@@ -27,7 +31,7 @@ class Verdict(Enum):
     REENCODE = "reencode"
 
 
-def judge(header: BatchHeader, size: int, *, small_below: int, target_max_bytes: int) -> Verdict:
+def judge(header: BatchHeader, size: int, *, target_max_bytes: int) -> Verdict:
     """Return what to do with a deliverable batch of `size` bytes."""
     if (
         header.magic != 2
@@ -36,7 +40,9 @@ def judge(header: BatchHeader, size: int, *, small_below: int, target_max_bytes:
         or size > target_max_bytes
     ):
         return Verdict.REENCODE
-    return Verdict.MERGE if size < small_below else Verdict.PASS
+    if header.records <= SMALL_RECORDS and size <= SMALL_BYTES:
+        return Verdict.MERGE
+    return Verdict.PASS
 
 
 class AbortedTransactions:
