@@ -11,6 +11,7 @@ from bench.watch import Content, Ends, count, read_content
 from tests.clusters import LiveCluster
 
 _POLL = 0.05
+_NOTE_EVERY = 0.5
 # heliograph's fencing leaves up to two markers in a partition before its first record.
 _MARKERS = 2 * PARTITIONS
 
@@ -33,6 +34,8 @@ class Catchup:
     cpu_seconds_from_start: float
     wall_seconds_from_start: float
     peak_pss_bytes: int
+    timeline: tuple[tuple[float, int], ...]
+    """Seconds since the start, and end offsets by then: shows whether a run flowed or stood still."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +67,8 @@ def measure_catchup(
     tree = Tree(running.process.pid)
     try:
         ends = Ends(target, remote, PARTITIONS)
+        timeline: list[tuple[float, int]] = []
+        ends.on_total = lambda there: _note(timeline, time.monotonic() - began, there)
         deadline = began + limit
         first = _wait_for(ends, _MARKERS + 1, tree, running, deadline)
         last = _wait_for(ends, count(wanted), tree, running, deadline)
@@ -91,7 +96,13 @@ def measure_catchup(
         cpu_seconds_from_start=last.cpu_seconds,
         wall_seconds_from_start=last.at - began,
         peak_pss_bytes=tree.peak_bytes,
+        timeline=tuple(timeline),
     )
+
+
+def _note(timeline: list[tuple[float, int]], at: float, there: int) -> None:
+    if there and (not timeline or at - timeline[-1][0] >= _NOTE_EVERY):
+        timeline.append((round(at, 2), there))
 
 
 def _wait_for(ends: Ends, records: int, tree: Tree, running: Running, deadline: float) -> Sight:

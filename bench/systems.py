@@ -1,7 +1,6 @@
 """The two systems that are compared, each started as an operator starts it, from the same mm2.properties."""
 
 import os
-import signal
 import sys
 from dataclasses import dataclass
 from datetime import timedelta
@@ -34,7 +33,7 @@ _CONSUMER = {
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A system at work; `remote` is the topic it fills."""
+    """A system at work; `log` has all that it says."""
 
     system: str
     process: Process
@@ -42,9 +41,6 @@ class Running:
 
     def stop(self) -> None:
         stop([self.process], _PATIENCE)
-
-    def kill(self) -> None:
-        self.process.send(signal.SIGKILL)
 
     def last_lines(self, count: int = 25) -> str:
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-count:])
@@ -91,6 +87,7 @@ def start(system: str, folder: Path, properties: dict[str, str]) -> Running:
     file = folder / "mm2.properties"
     write_properties(file, properties)
     log = folder / "heliograph.log"
+    log.unlink(missing_ok=True)
     command = [sys.executable, "-m", "heliograph", "run", str(file)]
     environment = {**os.environ, "PYTHONPATH": str(_SOURCES)}
     return Running(system, spawn(command, environment, log), log)

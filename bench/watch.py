@@ -2,6 +2,7 @@
 
 import time
 import zlib
+from collections.abc import Callable
 from contextlib import closing
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException
@@ -26,6 +27,7 @@ class Ends:
         self._asked = {RdPartition(topic, p): OffsetSpec.latest() for p in range(partitions)}
         self._exists = False
         self._last = 0
+        self.on_total: Callable[[int], None] = lambda _: None
 
     def total(self) -> int:
         if not self._exists:
@@ -38,6 +40,7 @@ class Ends:
         except KafkaException as exc:
             if not exc.args[0].retriable() and exc.args[0].code() not in _NOT_YET:
                 raise
+        self.on_total(self._last)
         return self._last
 
     def settle(self, quiet: float = 1.0) -> None:
