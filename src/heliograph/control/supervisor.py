@@ -32,11 +32,15 @@ class Supervisor:
         """Whether this driver can still do its work."""
         return self.engine.alive()
 
-    def stop(self) -> None:
-        """Drain and save every flow, then stop Spark."""
+    def stop_flows(self) -> None:
+        """Drain and save every flow; Spark stays up."""
         for runner in self._runners:
             runner.stop()
         for runner in self._runners:
             runner.join()
+
+    def stop(self) -> None:
+        """Drain and save every flow, then stop Spark."""
+        self.stop_flows()
         self._leases.close()
         self.engine.close()

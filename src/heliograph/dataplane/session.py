@@ -27,6 +27,7 @@ _SETTINGS = {
     "spark.sql.execution.python.udf.buffer.size": "64",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "1",
     "spark.python.unix.domain.socket.enabled": "true",
+    "spark.python.daemon.module": "heliograph.dataplane.daemon",
     "spark.speculation": "false",
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"

@@ -1,22 +1,21 @@
 """A compacted topic as a table: read whole, written by key."""
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import timedelta
 
 from heliograph.errors import KafkaFault
 from heliograph.kafka.cluster import Cluster, patiently
 from heliograph.kafka.offsets import EARLIEST, LATEST, list_offsets
-from heliograph.kafka.produce import Lane, Outgoing, Producer, Refused
+from heliograph.kafka.plain import plain_batch
+from heliograph.kafka.produce import Lane, Producer, Refused
 from heliograph.kafka.scan import scan
 from heliograph.kafka.topics import create_topic
-from heliograph.model import ProducerIdentity, TopicPartition
+from heliograph.model import TopicPartition
 from heliograph.wire.primitives import partition_for_key
-from heliograph.wire.record_batch import build_header
-from heliograph.wire.records import RecordsBuilder, decode_body, encode_body
+from heliograph.wire.records import decode_body
 from heliograph.wire.unpack import unpack
 
-_ANONYMOUS = ProducerIdentity(-1, -1)
 _ROWS_PER_BATCH = 1000
 _PATIENCE = timedelta(seconds=30)
 
@@ -74,7 +73,7 @@ class Table:
         )
         for index, members in by_partition.items():
             for start in range(0, len(members), _ROWS_PER_BATCH):
-                producer.offer(index, _batch(members[start : start + _ROWS_PER_BATCH]))
+                producer.offer(index, plain_batch(members[start : start + _ROWS_PER_BATCH]))
         deadline = time.monotonic() + _PATIENCE.total_seconds()
         while not producer.idle:
             producer.pump(timeout=0.5)
@@ -89,20 +88,3 @@ class Table:
             raise KafkaFault(f"read {self.topic}", "UNKNOWN_TOPIC_OR_PARTITION", retriable=False)
         return topics[self.topic].partitions
 
-
-def _batch(members: Iterable[tuple[bytes, bytes | None]]) -> Outgoing:
-    now = time.time_ns() // 1_000_000
-    builder = RecordsBuilder()
-    for key, value in members:
-        builder.add(now, 0, encode_body(key, value))
-    payload = builder.finish()
-    header = build_header(
-        payload,
-        attributes=0,
-        count=builder.count,
-        base_timestamp=now,
-        max_timestamp=now,
-        identity=_ANONYMOUS,
-        sequence=-1,
-    )
-    return Outgoing(header, payload, builder.count, 0, now)

@@ -1,0 +1,30 @@
+"""Batches of our own making: rows of our tables, rows of a demonstration."""
+
+import time
+from collections.abc import Iterable
+
+from heliograph.kafka.produce import Outgoing
+from heliograph.model import ProducerIdentity
+from heliograph.wire.record_batch import build_header
+from heliograph.wire.records import RecordsBuilder, encode_body
+
+_ANONYMOUS = ProducerIdentity(-1, -1)
+
+
+def plain_batch(rows: Iterable[tuple[bytes, bytes | None]]) -> Outgoing:
+    """Return an uncompressed batch of keys and values stamped with now, by nobody in particular."""
+    now = time.time_ns() // 1_000_000
+    builder = RecordsBuilder()
+    for key, value in rows:
+        builder.add(now, 0, encode_body(key, value))
+    payload = builder.finish()
+    header = build_header(
+        payload,
+        attributes=0,
+        count=builder.count,
+        base_timestamp=now,
+        max_timestamp=now,
+        identity=_ANONYMOUS,
+        sequence=-1,
+    )
+    return Outgoing(header, payload, builder.count, 0, now)
