@@ -29,7 +29,6 @@ from heliograph.policy.batches import AbortedTransactions
 from heliograph.wire.record_batch import (
     CONTROL,
     MAGIC_AT,
-    Extent,
     check_crc,
     find_batches,
     next_offset_of,
@@ -139,31 +138,29 @@ class SliceReader:
         transactions = AbortedTransactions(section.aborted if self._committed else ())
         kept = []
         for extent in find_batches(buffer, section.start, section.end):
-            upstream = next_offset_of(buffer, extent.start)
+            if buffer[extent.start + MAGIC_AT] < 2:
+                upstream, delivers = next_offset_of(buffer, extent.start), True
+            else:
+                header = read_header(buffer, extent.start)
+                upstream = header.base_offset + header.last_offset_delta + 1
+                delivers = (
+                    transactions.delivers(header)
+                    if self._committed
+                    else not header.attributes & CONTROL
+                )
+                if not delivers:
+                    # The writer checks what it writes; what is dropped here is checked here, lest a
+                    # flipped bit make a data batch look like a control batch.
+                    check_crc(buffer, extent, header)
             if upstream <= position:
                 continue
-            if self._delivers(buffer, extent, transactions):
+            if delivers:
                 kept.append(extent)
             position = upstream
         self._positions[section.slot] = position
         self._fetcher.moved(section.slot, position)
         self._changed.add(section.slot)
         return ChunkSection(section.slot, position, self._ends[section.slot], kept)
-
-    def _delivers(
-        self, buffer: memoryview, extent: Extent, transactions: AbortedTransactions
-    ) -> bool:
-        if buffer[extent.start + MAGIC_AT] < 2:
-            return True
-        header = read_header(buffer, extent.start)
-        delivers = (
-            transactions.delivers(header) if self._committed else not header.attributes & CONTROL
-        )
-        if not delivers:
-            # The writer checks what it writes; what is dropped here is checked here, lest a flipped
-            # bit make a data batch look like a control batch.
-            check_crc(buffer, extent, header)
-        return delivers
 
     def _note_end(self, section: Section) -> None:
         end = (

@@ -126,7 +126,9 @@ class SliceWriter:
             if header is not None:
                 check_crc(view, Extent(0, extent.size), header)
             verdict = self._judge(header, extent.size, limit)
-            records = self._left(slot, view, header, verdict) if slot.behind else None
+            records = None
+            if slot.behind or (header is not None and header.base_offset < slot.read_to):
+                records = self._left(slot, view, header, verdict)
             if records is not None:
                 yield from self._reencoded(slot, view, records)
                 continue
@@ -140,7 +142,7 @@ class SliceWriter:
                 yield merge.finish(slot)
                 merge = None
             if verdict is Verdict.REENCODE or header is None:
-                yield from self._reencoded(slot, view, unpack(view))
+                yield from self._reencoded(slot, view, _wanted(slot, view))
             elif verdict is Verdict.PASS:
                 yield pass_batch(slot, header, view[HEADER_SIZE:])
             else:
@@ -159,10 +161,12 @@ class SliceWriter:
     ) -> list[RawRecord] | None:
         """Return the records of a batch that are not on the target yet; None if that is all of them.
 
-        Called only while the slot is behind its tail: on a successor's first batches.
+        Called for a batch that begins before the position, and while the slot is behind its tail:
+        on a successor's first batches.
         """
         if (
             header is not None
+            and header.base_offset >= slot.read_to
             and verdict is Verdict.PASS
             and slot.skip_twin(fingerprint(header, view[HEADER_SIZE:]))
         ):
@@ -172,12 +176,12 @@ class SliceWriter:
             start = slot.tail[0][0]
             slot.tail.clear()
             slot.bodies.extend(read_bodies(self._cluster, slot.share.remote, start))
-        records = unpack(view)
-        skipped = slot.skip_bodies(records)
-        if skipped == 0:
+        wanted = _wanted(slot, view)
+        left = wanted[slot.skip_bodies(wanted) :]
+        if header is not None and len(left) == header.records:
             return None
         self._verdicts["skipped"] += 1
-        return records[skipped:]
+        return left
 
     def _reencoded(
         self, slot: Slot, view: memoryview, records: list[RawRecord]
@@ -257,3 +261,8 @@ class SliceWriter:
         ]
         slot.records = slot.bytes = 0
         return report
+
+
+def _wanted(slot: Slot, view: memoryview) -> list[RawRecord]:
+    """Return the records of a batch from the slot's position on."""
+    return [record for record in unpack(view) if record.offset >= slot.read_to]
