@@ -4,21 +4,26 @@ Everything here ends in `Outgoing` values, in order. Nothing waits: what is to b
 among the batches of one chunk, and a batch without a neighbour is passed as it is.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from heliograph.dataplane.slots import Slot
 from heliograph.errors import MirrorError
 from heliograph.kafka.produce import Outgoing
+from heliograph.policy.batches import Verdict, judge
 from heliograph.wire.compression import compress, decompress
 from heliograph.wire.record_batch import (
     HEADER_SIZE,
+    MAGIC_AT,
     BatchHeader,
     build_header,
+    next_offset_of,
+    read_header,
     restamp,
 )
 from heliograph.wire.records import RawRecord, RecordsBuilder
-from heliograph.wire.unpack import UNPACKED_LIMIT
+from heliograph.wire.unpack import UNPACKED_LIMIT, unpack
 
 
 class RecordTooLarge(MirrorError):
@@ -37,6 +42,53 @@ class RecordTooLarge(MirrorError):
         )
 
 
+class Packer:
+    """Turns the source batches of one section into batches for one remote partition."""
+
+    def __init__(self, slot: Slot, merge_bytes: int, verdicts: Counter[str]) -> None:
+        self._slot = slot
+        self._limit = slot.share.max_message_bytes
+        self._room = min(merge_bytes, self._limit // 2)
+        self._verdicts = verdicts
+        self._merge: _Merge | None = None
+
+    def verdict(self, header: BatchHeader | None, size: int) -> Verdict:
+        """Return what `add` would do with a batch; one without a v2 header has an old magic."""
+        if header is None:
+            return Verdict.REENCODE
+        return judge(header, size, target_max_bytes=self._limit)
+
+    def add(self, view: memoryview, header: BatchHeader | None) -> Iterator[Outgoing]:
+        """Take one source batch; yield what is ready to be sent."""
+        verdict = self.verdict(header, len(view))
+        self._verdicts[verdict.value] += 1
+        if header is None or verdict is Verdict.REENCODE:
+            yield from self.add_records(view, unpack(view))
+            return
+        payload = view[HEADER_SIZE:]
+        if verdict is Verdict.PASS:
+            yield from self.flush()
+            yield pass_batch(self._slot, header, payload)
+            return
+        merge = self._merge
+        if merge is None or merge.codec != header.codec or merge.size + len(view) > self._room:
+            yield from self.flush()
+            merge = self._merge = _Merge(header.codec)
+        merge.add(header, payload)
+
+    def add_records(self, view: memoryview, records: Sequence[RawRecord]) -> Iterator[Outgoing]:
+        """Take some records of one source batch, to be encoded again with its codec."""
+        yield from self.flush()
+        codec = read_header(view, 0).codec if view[MAGIC_AT] >= 2 else 0
+        yield from reencode(self._slot, records, codec, next_offset_of(view, 0))
+
+    def flush(self) -> Iterator[Outgoing]:
+        """Yield what was collected for merging, if anything."""
+        if self._merge is not None:
+            yield self._merge.finish(self._slot)
+            self._merge = None
+
+
 def pass_batch(slot: Slot, header: BatchHeader, payload: memoryview) -> Outgoing:
     """Return the batch under a new header, its payload untouched."""
     sequence = slot.take_sequence(header.records)
@@ -45,14 +97,18 @@ def pass_batch(slot: Slot, header: BatchHeader, payload: memoryview) -> Outgoing
 
 
 @dataclass(slots=True)
-class Merge:
-    """Small batches of one partition and codec, collected until the chunk ends or it is full."""
+class _Merge:
+    """Small batches of one partition and codec, collected until the section ends or it is full."""
 
     codec: int
     builder: RecordsBuilder = field(default_factory=RecordsBuilder)
     first: tuple[BatchHeader, memoryview] | None = None
     batches: int = 0
     upstream: int = 0
+
+    @property
+    def size(self) -> int:
+        return self.builder.size
 
     def add(self, header: BatchHeader, payload: memoryview) -> None:
         if self.batches == 0:
@@ -73,11 +129,12 @@ class Merge:
 
 
 def reencode(
-    slot: Slot, records: Sequence[RawRecord], codec: int, upstream: int, limit: int
+    slot: Slot, records: Sequence[RawRecord], codec: int, upstream: int
 ) -> Iterator[Outgoing]:
-    """Yield `records` in as few batches as the target's `limit` allows; the last ends at `upstream`."""
+    """Yield `records` in as few batches as the target's limit allows; the last ends at `upstream`."""
     if not records:
         return
+    limit = slot.share.max_message_bytes
     builder = RecordsBuilder()
     for record in records:
         builder.add(record.timestamp, record.attributes, record.body)
@@ -89,8 +146,8 @@ def reencode(
     if len(records) == 1:
         raise RecordTooLarge(records[0].offset, size, limit)
     middle = len(records) // 2
-    yield from reencode(slot, records[:middle], codec, records[middle].offset, limit)
-    yield from reencode(slot, records[middle:], codec, upstream, limit)
+    yield from reencode(slot, records[:middle], codec, records[middle].offset)
+    yield from reencode(slot, records[middle:], codec, upstream)
 
 
 def _sealed(

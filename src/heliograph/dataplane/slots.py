@@ -44,6 +44,7 @@ class Slot:
     upstream: int
     downstream: int
     read_to: int
+    tail_end: int
     pending: int = 0
     tail: deque[tuple[int, TailBatch]] = field(default_factory=deque)
     bodies: deque[int] = field(default_factory=deque)
@@ -62,9 +63,14 @@ class Slot:
         return sequence
 
     def advance(self) -> None:
-        """With nothing on the way, everything read is stored, dropped batches included."""
-        if not self.pending:
+        """With nothing on the way, everything read is stored, dropped and skipped batches included.
+
+        Not before the whole tail was met: a position in the middle of it would pair an upstream
+        offset with a downstream one that lies further on.
+        """
+        if not self.pending and not self.behind:
             self.upstream = max(self.upstream, self.read_to)
+            self.downstream = max(self.downstream, self.tail_end)
 
     def skip_twin(self, twin: TailBatch) -> bool:
         """Skip a source batch whose exact copy is next in the tail; return whether it was."""
@@ -97,10 +103,10 @@ def open_slot(share: Share, tail: Tail | None) -> Slot:
         upstream=share.position.upstream,
         downstream=share.position.downstream,
         read_to=share.position.upstream,
+        tail_end=share.position.downstream if tail is None else tail.end,
     )
     if tail is not None:
         if tail.missing:
             raise slot.foreign(f"{tail.missing} offsets after it were deleted")
         slot.tail.extend(tail.batches)
-        slot.downstream = max(slot.downstream, tail.end)
     return slot

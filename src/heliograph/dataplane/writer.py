@@ -16,20 +16,20 @@ from heliograph.dataplane.assignment import Assignment
 from heliograph.dataplane.chunks import ChunkSection, decode_index, open_row
 from heliograph.dataplane.latency import LatencyBuckets
 from heliograph.dataplane.lease import Lease
-from heliograph.dataplane.packing import Merge, RecordTooLarge, pass_batch, reencode
+from heliograph.dataplane.packing import Packer, RecordTooLarge
 from heliograph.dataplane.slots import ForeignRecords, Slot, open_slot
 from heliograph.dataplane.warm import warm_cluster
 from heliograph.errors import CorruptRecord, FlowFenced
 from heliograph.kafka.produce import Lane, Outgoing, Producer, Refused, Stored
 from heliograph.kafka.tail import fingerprint, read_bodies, read_tails
-from heliograph.policy.batches import Verdict, judge
+from heliograph.policy.batches import Verdict
 from heliograph.wire.record_batch import (
     HEADER_SIZE,
     MAGIC_AT,
     BatchHeader,
     Extent,
     check_crc,
-    next_offset_of,
+    first_offset_of,
     read_header,
 )
 from heliograph.wire.records import RawRecord
@@ -117,78 +117,43 @@ class SliceWriter:
         self, slot: Slot, chunk: memoryview, extents: Iterable[Extent]
     ) -> Iterator[Outgoing]:
         """Yield what to send for the source batches of one section, in order."""
-        limit = slot.share.max_message_bytes
-        room = min(self._limits.merge_bytes, limit // 2)
-        merge: Merge | None = None
+        packer = Packer(slot, self._limits.merge_bytes, self._verdicts)
         for extent in extents:
             view = chunk[extent.start : extent.start + extent.size]
             header = read_header(view, 0) if view[MAGIC_AT] >= 2 else None
             if header is not None:
                 check_crc(view, Extent(0, extent.size), header)
-            verdict = self._judge(header, extent.size, limit)
-            records = None
-            if slot.behind or (header is not None and header.base_offset < slot.read_to):
-                records = self._left(slot, view, header, verdict)
-            if records is not None:
-                yield from self._reencoded(slot, view, records)
-                continue
-            self._verdicts[verdict.value] += 1
-            if merge is not None and (
-                verdict is not Verdict.MERGE
-                or header is None
-                or merge.codec != header.codec
-                or merge.builder.size + extent.size > room
-            ):
-                yield merge.finish(slot)
-                merge = None
-            if verdict is Verdict.REENCODE or header is None:
-                yield from self._reencoded(slot, view, _wanted(slot, view))
-            elif verdict is Verdict.PASS:
-                yield pass_batch(slot, header, view[HEADER_SIZE:])
+            if slot.behind or first_offset_of(header) < slot.read_to:
+                exact = packer.verdict(header, extent.size) is Verdict.PASS
+                records = self._left(slot, view, header, exact=exact)
+                yield from packer.add_records(view, records)
             else:
-                merge = merge or Merge(header.codec)
-                merge.add(header, view[HEADER_SIZE:])
-        if merge is not None:
-            yield merge.finish(slot)
-
-    def _judge(self, header: BatchHeader | None, size: int, limit: int) -> Verdict:
-        if header is None:
-            return Verdict.REENCODE
-        return judge(header, size, target_max_bytes=limit)
+                yield from packer.add(view, header)
+        yield from packer.flush()
 
     def _left(
-        self, slot: Slot, view: memoryview, header: BatchHeader | None, verdict: Verdict
-    ) -> list[RawRecord] | None:
-        """Return the records of a batch that are not on the target yet; None if that is all of them.
+        self, slot: Slot, view: memoryview, header: BatchHeader | None, *, exact: bool
+    ) -> list[RawRecord]:
+        """Return the records of a batch that are not on the target yet.
 
         Called for a batch that begins before the position, and while the slot is behind its tail:
-        on a successor's first batches.
+        on a successor's first batches. With `exact` the batch would be passed, so its copy in the
+        tail, if it is whole, has the same payload.
         """
+        self._verdicts["skipped"] += 1
         if (
-            header is not None
+            exact
+            and header is not None
             and header.base_offset >= slot.read_to
-            and verdict is Verdict.PASS
             and slot.skip_twin(fingerprint(header, view[HEADER_SIZE:]))
         ):
-            self._verdicts["skipped"] += 1
             return []
         if slot.tail:
             start = slot.tail[0][0]
             slot.tail.clear()
             slot.bodies.extend(read_bodies(self._cluster, slot.share.remote, start))
-        wanted = _wanted(slot, view)
-        left = wanted[slot.skip_bodies(wanted) :]
-        if header is not None and len(left) == header.records:
-            return None
-        self._verdicts["skipped"] += 1
-        return left
-
-    def _reencoded(
-        self, slot: Slot, view: memoryview, records: list[RawRecord]
-    ) -> Iterator[Outgoing]:
-        codec = read_header(view, 0).codec if view[MAGIC_AT] >= 2 else 0
-        limit = slot.share.max_message_bytes
-        return reencode(slot, records, codec, next_offset_of(view, 0), limit)
+        wanted = [record for record in unpack(view) if record.offset >= slot.read_to]
+        return wanted[slot.skip_bodies(wanted) :]
 
     def _pump(self, timeout: float) -> None:
         self._producer.pump(timeout)
@@ -261,8 +226,3 @@ class SliceWriter:
         ]
         slot.records = slot.bytes = 0
         return report
-
-
-def _wanted(slot: Slot, view: memoryview) -> list[RawRecord]:
-    """Return the records of a batch from the slot's position on."""
-    return [record for record in unpack(view) if record.offset >= slot.read_to]

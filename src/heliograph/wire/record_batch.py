@@ -92,6 +92,11 @@ def next_offset_of(buffer: Buffer, start: int) -> int:
     return int(_PREFIX.unpack_from(buffer, start)[0]) + 1
 
 
+def first_offset_of(header: BatchHeader | None) -> int:
+    """Return the first offset of a batch; that of an old message set, not known unopened, counts as lowest."""
+    return -1 if header is None else header.base_offset
+
+
 def read_header(buffer: Buffer, start: int) -> BatchHeader:
     return BatchHeader._make(_HEADER.unpack_from(buffer, start))
 
