@@ -12,13 +12,18 @@ from tests.clusters import LiveCluster
 
 _POLL = 0.05
 _NOTE_EVERY = 0.5
+_CPU_TICK = 0.01
 # heliograph's fencing leaves up to two markers in a partition before its first record.
 _MARKERS = 2 * PARTITIONS
 
 
 @dataclass(frozen=True, slots=True)
 class Catchup:
-    """What one system did in one round; the rates are from the first record seen until all were there."""
+    """What one system did in one round, from the first record seen until all were there.
+
+    The late rates are those of the second half of the records: a JVM is slow until its code is compiled,
+    and the shorter the run, the more of it that is.
+    """
 
     system: str
     case: str
@@ -31,6 +36,8 @@ class Catchup:
     records_per_second: float
     cpu_seconds: float
     records_per_cpu_second: float
+    late_records_per_second: float
+    late_records_per_cpu_second: float
     cpu_seconds_from_start: float
     wall_seconds_from_start: float
     peak_pss_bytes: int
@@ -71,6 +78,7 @@ def measure_catchup(
         ends.on_total = lambda there: _note(timeline, time.monotonic() - began, there)
         deadline = began + limit
         first = _wait_for(ends, _MARKERS + 1, tree, running, deadline)
+        middle = _wait_for(ends, count(wanted) // 2, tree, running, deadline)
         last = _wait_for(ends, count(wanted), tree, running, deadline)
         ends.settle()
     finally:
@@ -78,9 +86,6 @@ def measure_catchup(
         tree.close()
     found = read_content(target, remote)
     target.admin.delete_topics([remote])[remote].result(30)
-    seconds = max(last.at - first.at, _POLL)
-    cpu = max(last.cpu_seconds - first.cpu_seconds, 0.01)
-    moved = last.records - first.records
     return Catchup(
         system=system,
         case=case.name,
@@ -89,15 +94,26 @@ def measure_catchup(
         records_on_target=count(found),
         same_content=found == wanted,
         first_record_seconds=first.at - began,
-        seconds=seconds,
-        records_per_second=moved / seconds,
-        cpu_seconds=cpu,
-        records_per_cpu_second=moved / cpu,
+        seconds=last.at - first.at,
+        records_per_second=_rate(first, last),
+        cpu_seconds=last.cpu_seconds - first.cpu_seconds,
+        records_per_cpu_second=_rate_of_cpu(first, last),
+        late_records_per_second=_rate(middle, last),
+        late_records_per_cpu_second=_rate_of_cpu(middle, last),
         cpu_seconds_from_start=last.cpu_seconds,
         wall_seconds_from_start=last.at - began,
         peak_pss_bytes=tree.peak_bytes,
         timeline=tuple(timeline),
     )
+
+
+def _rate(since: Sight, until: Sight) -> float:
+    return (until.records - since.records) / max(until.at - since.at, _POLL)
+
+
+def _rate_of_cpu(since: Sight, until: Sight) -> float:
+    used = max(until.cpu_seconds - since.cpu_seconds, _CPU_TICK)
+    return (until.records - since.records) / used
 
 
 def _note(timeline: list[tuple[float, int]], at: float, there: int) -> None:

@@ -29,7 +29,8 @@ class Column:
 COLUMNS = (
     Column("records_per_second", "k rec/s", 1e-3, 0, True),
     Column("records_per_cpu_second", "k rec/CPU s", 1e-3, 0, True),
-    Column("cpu_seconds", "CPU s", 1, 2, False),
+    Column("late_records_per_second", "late k rec/s", 1e-3, 0, True),
+    Column("late_records_per_cpu_second", "late k rec/CPU s", 1e-3, 0, True),
     Column("cpu_seconds_from_start", "CPU s from start", 1, 1, False),
     Column("peak_pss_bytes", "peak PSS MB", 1 / (1 << 20), 0, False),
     Column("first_record_seconds", "first record s", 1, 1, False),

@@ -23,7 +23,7 @@ from tests.clusters import LiveCluster
 
 def main() -> None:
     options = _parse()
-    console = Console(width=None if sys.stdout.isatty() else 170, highlight=False)
+    console = Console(width=None if sys.stdout.isatty() else 200, highlight=False)
     runs: list[Catchup] = []
     failures: list[str] = []
     with open_clusters(options.logs) as (source, target, folder):
@@ -95,7 +95,7 @@ def _show(console: Console, run: Catchup) -> None:
     console.print(
         f"  {run.case} {run.round} {run.system:10} {run.records_per_second:>11,.0f} rec/s "
         f"{run.records_per_cpu_second:>11,.0f} rec/CPU s  {run.seconds:6.2f} s  "
-        f"CPU {run.cpu_seconds:6.2f} s ({run.cpu_seconds_from_start:.1f} from start)  "
+        f"late {run.late_records_per_second:>11,.0f} rec/s  CPU {run.cpu_seconds:6.2f} s ({run.cpu_seconds_from_start:.1f} from start)  "
         f"PSS {run.peak_pss_bytes >> 20} MB  first after {run.first_record_seconds:.1f} s  "
         f"{'equal' if run.same_content else f'DIFFERS: {run.records_on_target} records'}"
     )
