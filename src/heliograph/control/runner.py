@@ -29,7 +29,10 @@ log = logging.getLogger(__name__)
 _TICK = 0.25
 _FIRST_BACKOFF = timedelta(seconds=1)
 _LONGEST_BACKOFF = timedelta(seconds=60)
-_DRAIN = timedelta(seconds=10)
+_DRAIN = timedelta(seconds=9)
+_SAVE = timedelta(seconds=10)
+_LAST_SAVE = timedelta(seconds=2)
+_TROUBLE = timedelta(seconds=3)
 
 
 class State(Enum):
@@ -79,6 +82,7 @@ class FlowRunner(threading.Thread):
         self._reason: str | None = None
         self._refused: tuple[str, ...] = ()
         self._job: FlowJob | None = None
+        self._troubled_since: float | None = None
 
     def run(self) -> None:
         """Work until stopped, with a growing pause after each failure. The supervisor's thread target."""
@@ -132,6 +136,8 @@ class FlowRunner(threading.Thread):
         source = Cluster(self._config.source_admin)
         target = Cluster(self._config.target_admin)
         try:
+            for cluster in (source, target):
+                cluster.describe(())  # an unreachable one is told at once, not after some patience
             store = ProgressStore(target, self._config)
             saved = store.load()
             job = self._open_job()
@@ -143,7 +149,7 @@ class FlowRunner(threading.Thread):
                 self._tend(job, store, source, target)
             finally:
                 drained = job.stop(_DRAIN)
-                store.save(job.positions())
+                self._save(job, store, _LAST_SAVE)
                 if not drained:
                     log.warning(
                         "flow=%s stopped before all it had read was written. Nothing is lost: "
@@ -169,8 +175,9 @@ class FlowRunner(threading.Thread):
                 raise MirrorError(f"{config.flow}: {failure}")
             self._look_into_losses(job, source)
             now = time.monotonic()
+            self._note_troubles(job, now)
             if now >= save_at:
-                store.save(job.positions())
+                self._save(job, store, _SAVE)
                 save_at = now + save_every
             if config.refresh_topics_enabled and now >= refresh_at:
                 self._refresh(job, store, source, target)

@@ -14,6 +14,7 @@ from contextlib import suppress
 from typing import Any, Protocol
 
 from heliograph.dataplane.assignment import Assignment, Claim, encode_line
+from heliograph.errors import MirrorError
 
 log = logging.getLogger(__name__)
 
@@ -92,6 +93,9 @@ class LeaseServer:
             except (OSError, ValueError, KeyError, TypeError) as exc:
                 # A peer that breaks off or talks nonsense loses its lease and nothing else.
                 log.debug("lease closed: %s", exc)
+            except MirrorError as exc:
+                # The worker sees its lease end, and Spark tries the task again.
+                log.warning("a lease could not be granted: %s", exc)
 
     def _converse(self, line: Line) -> None:
         messages = line.lines()

@@ -1,10 +1,11 @@
 """How far a flow is, kept where MM2 keeps it: the Connect offsets topic on the target."""
 
 from collections.abc import Mapping
+from datetime import timedelta
 
 from heliograph.config.flow import FlowConfig
 from heliograph.kafka.cluster import Cluster
-from heliograph.kafka.table import Table
+from heliograph.kafka.table import PATIENCE, Table
 from heliograph.model import Position, TopicPartition
 from heliograph.wire.connect_records import (
     SourceOffset,
@@ -39,7 +40,9 @@ class ProgressStore:
                 found[key.partition] = offset
         return found
 
-    def save(self, positions: Mapping[TopicPartition, Position]) -> None:
+    def save(
+        self, positions: Mapping[TopicPartition, Position], within: timedelta = PATIENCE
+    ) -> None:
         """Make `positions` durable; return when the target has them."""
         changed = {p: at for p, at in positions.items() if self._saved.get(p) != at}
         if not changed:
@@ -49,6 +52,7 @@ class ProgressStore:
             {
                 encode_source_key(name, cluster, p.topic, p.index): encode_source_offset(at)
                 for p, at in changed.items()
-            }
+            },
+            within,
         )
         self._saved.update(changed)

@@ -17,7 +17,7 @@ from heliograph.wire.records import decode_body
 from heliograph.wire.unpack import unpack
 
 _ROWS_PER_BATCH = 1000
-_PATIENCE = timedelta(seconds=30)
+PATIENCE = timedelta(seconds=30)
 
 
 class Table:
@@ -57,9 +57,10 @@ class Table:
                     rows[key] = value
         return rows
 
-    def write(self, rows: Mapping[bytes, bytes | None]) -> None:
+    def write(self, rows: Mapping[bytes, bytes | None], within: timedelta = PATIENCE) -> None:
         """Store `rows`, and return when the cluster has them; a None deletes its key."""
-        count = len(self._partitions())
+        deadline = time.monotonic() + within.total_seconds()
+        count = len(self._partitions(within))
         by_partition: dict[int, list[tuple[bytes, bytes | None]]] = {}
         for key, value in rows.items():
             by_partition.setdefault(partition_for_key(key, count), []).append((key, value))
@@ -74,7 +75,6 @@ class Table:
         for index, members in by_partition.items():
             for start in range(0, len(members), _ROWS_PER_BATCH):
                 producer.offer(index, plain_batch(members[start : start + _ROWS_PER_BATCH]))
-        deadline = time.monotonic() + _PATIENCE.total_seconds()
         while not producer.idle:
             producer.pump(timeout=0.5)
             if time.monotonic() > deadline:
@@ -82,9 +82,8 @@ class Table:
         for refusal in refused:
             raise KafkaFault(f"write to {self.topic}", refusal.reason, retriable=False)
 
-    def _partitions(self) -> list[TopicPartition]:
-        topics = patiently(lambda: self._cluster.describe([self.topic]))
+    def _partitions(self, within: timedelta = PATIENCE) -> list[TopicPartition]:
+        topics = patiently(lambda: self._cluster.describe([self.topic]), within)
         if self.topic not in topics:
             raise KafkaFault(f"read {self.topic}", "UNKNOWN_TOPIC_OR_PARTITION", retriable=False)
         return topics[self.topic].partitions
-
