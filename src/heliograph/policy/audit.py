@@ -13,11 +13,10 @@ does not grow with the partition. A compacted partition is held as digests from 
 """
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
 from itertools import islice
 
-from heliograph.policy.audit_compacted import LaterKeys, judge_compacted
+from heliograph.policy.audit_compacted import CompactedTerms, LaterKeys, judge_compacted
 from heliograph.policy.audit_items import (
     Difference,
     Identity,
@@ -29,6 +28,7 @@ from heliograph.policy.audit_items import (
     differing_fields,
     item_of,
 )
+from heliograph.policy.audit_streams import Cursor, Findings, Open, Terms
 from heliograph.wire.records import RawRecord
 
 SHOWN = 10
@@ -38,124 +38,15 @@ _RUN = 16
 _FIRST_LOOK = 64
 _FAR = 1 << 16
 _KEPT = 10_000
-_OCCURRENCES = 8
 
 NO_ALIGNMENT = "the records repeat, and no saved position says which copy is which"
 NO_OVERLAP = "the two sides share no record, and no saved position says how far copying came"
+NO_PROOF = "compaction may have dropped records before they were copied"
 NO_FIT = "the saved position does not fit where the records are"
 
 
-@dataclass(frozen=True, slots=True)
-class Chunk:
-    """Some records in a row, unpacked when asked for; equal seals mean equal records."""
-
-    count: int
-    first: int
-    last: int
-    seal: object
-    unpack: Callable[[], list[RawRecord]]
-
-
-Open = Callable[[], Iterator[Chunk]]
-
-
-@dataclass(frozen=True, slots=True)
-class Terms:
-    """What is known beforehand; `upstream` and `downstream` are the saved position, as far as there is one."""
-
-    source_start: int = 0
-    target_start: int = 0
-    upstream: int | None = None
-    downstream: int | None = None
-    compacted: bool = False
-    timestamps: bool = True
-    begins_late: bool = False
-
-    @property
-    def may_expire(self) -> bool:
-        return self.source_start > 0
-
-    @property
-    def may_trim(self) -> bool:
-        return self.target_start > 0 or self.begins_late
-
-
-@dataclass(frozen=True, slots=True)
-class Findings:
-    """What an audit of one partition came to. `equal` is None where nobody could tell, `reason` says why.
-
-    Everything before `upstream` is proved equal to everything before `downstream`.
-    """
-
-    equal: bool | None
-    compared: int
-    upstream: int
-    downstream: int
-    lag: int = 0
-    expired: int = 0
-    trimmed: int = 0
-    vanished: int = 0
-    counts: dict[str, int] = field(default_factory=dict)
-    differences: tuple[Difference, ...] = ()
-    reason: str = ""
-
-
-class Ambiguous(Exception):  # noqa: N818 - never leaves this module
+class Ambiguous(Exception):
     """More than one alignment fits."""
-
-
-class Cursor:
-    """A place in a stream of chunks."""
-
-    def __init__(self, chunks: Iterable[Chunk]) -> None:
-        self._chunks = iter(chunks)
-        self._chunk: Chunk | None = None
-        self.records: deque[RawRecord] = deque()
-
-    def fresh(self) -> Chunk | None:
-        """Return the chunk that begins here, unless it is unpacked already."""
-        if self.records:
-            return None
-        while self._chunk is None or not self._chunk.count:
-            self._chunk = next(self._chunks, None)
-            if self._chunk is None:
-                return None
-        return self._chunk
-
-    def pass_chunk(self) -> None:
-        self._chunk = None
-
-    def fill(self, count: int = 1) -> bool:
-        """Unpack until `count` records are ahead; return whether they are."""
-        while len(self.records) < count:
-            held, self.records = self.records, deque()
-            chunk = self.fresh()
-            self.records = held
-            if chunk is None:
-                return False
-            self._chunk = None
-            self.records.extend(chunk.unpack())
-        return True
-
-    def ahead(self, count: int) -> list[Item]:
-        self.fill(count)
-        return [item_of(record) for record in islice(self.records, count)]
-
-    def skip(self, count: int) -> None:
-        while count:
-            chunk = self.fresh()
-            if chunk is not None and chunk.count <= count:
-                self.pass_chunk()
-                count -= chunk.count
-            elif self.fill():
-                self.records.popleft()
-                count -= 1
-            else:
-                return
-
-    def rest(self) -> Iterator[RawRecord]:
-        while self.fill():
-            yield self.records.popleft()
 
 
 def compare(
@@ -172,36 +63,37 @@ def compare(
     `later_source` and `later_target` tell which of some keys appear after the streams' ends: there
     compaction may have found a reason to drop a record.
     """
-    for occurrence in range(_OCCURRENCES):
-        audit = _Audit(source, target, terms, occurrence, on_progress)
-        try:
-            findings = audit.run(later_source, later_target)
-        except Ambiguous as exc:
+    audit = _Audit(source, target, terms, on_progress)
+    try:
+        return audit.run(later_source, later_target)
+    except Ambiguous as exc:
+        if terms.compacted or terms.upstream is None or terms.downstream is None:
             return audit.unknown(str(exc))
-        if not audit.misfit:
-            return findings
-    return audit.unknown(NO_FIT)
+    audit = _Audit(source, target, terms, on_progress, by_position=True)
+    try:
+        return audit.run(later_source, later_target)
+    except Ambiguous as exc:
+        return audit.unknown(str(exc))
 
 
 class _Audit:
-    """One attempt, with heads laid on each other at the n-th place where that is possible."""
+    """One attempt, with heads laid on each other by content or else by counting back from the position."""
 
     def __init__(
         self,
         source: Open,
         target: Open,
         terms: Terms,
-        occurrence: int,
         on_progress: Callable[[int], None],
+        *,
+        by_position: bool = False,
     ) -> None:
         self._open = {"source": source, "target": target}
         self._source, self._target = Cursor(source()), Cursor(target())
         self._terms = terms
-        self._occurrence = occurrence
+        self._by_position = by_position
         self._on_progress = on_progress
         self._free = not terms.compacted and (terms.may_expire or terms.may_trim)
-        self._paired = terms.upstream is not None and terms.downstream is not None
-        self.misfit = False
         self._proved = (terms.source_start, terms.target_start)
         self._compared = self._lag = self._expired = self._trimmed = self._vanished = 0
         self._required = 0
@@ -211,18 +103,23 @@ class _Audit:
         self._found: list[tuple[int, Difference]] = []
         self._noted = 0
         self._reason = ""
-        self._head: list[Identity] = []
-        self._window: deque[Identity] = deque()
+        self._may_expire, self._may_trim = terms.may_expire, terms.may_trim
+        self._found_by: tuple[str, tuple[Identity, ...]] | None = None
+        self._head: list[RawRecord] = []
+        self._begun: list[int] = []
         self._returns_at: int | None = None
         self._watched = 0
 
     def run(self, later_source: LaterKeys, later_target: LaterKeys) -> Findings:
         if self._free and not self._lay_heads():
             return self._judge_no_overlap()
-        while self._walk() and not self._reason:
-            if self._terms.compacted:
+        if self._terms.compacted:
+            if self._walk() or self._ends_matter():
                 self._judge_compacted(later_source, later_target)
-                return self._finish()
+            else:
+                self._settle_ends()
+            return self._finish()
+        while not self._reason and self._walk():
             self._mend()
         if not self._reason:
             self._settle_ends()
@@ -237,12 +134,13 @@ class _Audit:
     def _identities(self, items: Iterable[Item]) -> list[Identity]:
         return [self._identity(item) for item in items]
 
-    # -- laying the heads on each other
-
     def _lay_heads(self) -> bool:
         """Skip what only one side can still have; return False where the sides share nothing."""
         heads = {"target": self._source.ahead(_HEAD), "source": self._target.ahead(_HEAD)}
         if not all(heads.values()):
+            return True
+        if self._by_position:
+            self._lay_by_position()
             return True
         allowed = {"target": self._terms.may_expire, "source": self._terms.may_trim}
         sides = [side for side in ("target", "source") if allowed[side]]
@@ -252,26 +150,64 @@ class _Audit:
             for side in sides:
                 place = self._seek(self._identities(heads[side]), side, gram)
                 if place is not None:
+                    self._may_expire &= side == "target" or place[1] == 0
+                    self._may_trim &= side == "source" or place[1] == 0
                     self._skip_head(side, max(0, place[1] - place[0]))
                     return True
         return False
 
     def _seek(self, head: list[Identity], side: str, gram: int) -> Pair | None:
-        """Return where in `head` and where in the other side's stream the first common run starts."""
+        """Return where in `head` and where in the other side's stream the first equal record is.
+
+        A run of records is looked for; the first equal one may lie before it, with a fault between.
+        """
         gram = min(gram, len(head))
         runs: dict[tuple[Identity, ...], int] = {}
         for at in range(len(head) - gram + 1):
             runs.setdefault(tuple(head[at : at + gram]), at)
+        passed: deque[Identity] = deque(maxlen=2 * _HEAD)
         window: deque[Identity] = deque(maxlen=gram)
-        left = self._occurrence
         for at, record in enumerate(Cursor(self._open[side]()).rest()):
             window.append(self._identity(item_of(record)))
-            found = runs.get(tuple(window)) if len(window) == gram else None
-            if found is not None and (left == 0 or found == 0):
-                if left == 0:
-                    return found, at - gram + 1
-                left -= 1
+            passed.append(window[-1])
+            found = runs.get(tuple(window))
+            if found is not None:
+                self._found_by = (side, tuple(window))
+                # Backwards, so that of equal records those next to the run are taken.
+                before = align(head[:found][::-1], list(passed)[-gram - 1 :: -1])
+                skipped = before[-1] if before else (-1, -1)
+                return found - 1 - skipped[0], at - gram - skipped[1]
         return None
+
+    def _is_sole(self) -> bool:
+        """Return whether what the heads were laid by comes only once, so that they lie right.
+
+        A short run may be equal by chance, unless some of what it led to was surely copied.
+        """
+        if self._found_by is None:
+            return True
+        side, run = self._found_by
+        if len(run) < _GRAM and not self._required:
+            return False
+        window: deque[Identity] = deque(maxlen=len(run))
+        times = 0
+        for record in Cursor(self._open[side]()).rest():
+            window.append(self._identity(item_of(record)))
+            times += tuple(window) == run
+        return times == 1
+
+    def _lay_by_position(self) -> None:
+        """Lay both sides so that their records before the saved position end together."""
+        upstream, downstream = self._terms.upstream, self._terms.downstream
+        assert upstream is not None
+        assert downstream is not None
+        expired = _count_before(self._open["target"], downstream)
+        expired -= _count_before(self._open["source"], upstream)
+        if expired > 0 and not self._terms.may_expire:
+            raise Ambiguous(NO_FIT)
+        if expired < 0 and not self._terms.may_trim:
+            raise Ambiguous(NO_FIT)
+        self._skip_head("target" if expired > 0 else "source", abs(expired))
 
     def _skip_head(self, side: str, count: int) -> None:
         if side == "target":
@@ -280,35 +216,39 @@ class _Audit:
         else:
             self._source.skip(count)
             self._trimmed = count
-        if not self._paired:
-            common = min(_GRAM, len(self._source.ahead(_GRAM)), len(self._target.ahead(_GRAM)))
-            self._head = self._identities(self._source.ahead(common))
-            self._window = deque(maxlen=len(self._head))
+        if not self._by_position:
+            self._target.fill(_GRAM)
+            self._source.fill(_GRAM)
+            common = min(_GRAM, len(self._target.records))
+            self._head = list(islice(self._source.records, common))
 
     def _watch(self, record: RawRecord) -> None:
         """Notice where the head comes again in the source: another alignment might fit as well."""
-        self._window.append(self._identity(item_of(record)))
-        self._watched += 1
-        again = self._watched - len(self._head)
-        if again > 0 and self._returns_at is None and list(self._window) == self._head:
-            self._returns_at = again
+        if self._returns_at is not None:
+            return
+        at, self._watched = self._watched, self._watched + 1
+        if at:
+            self._begun.append(at)
+        begun = self._begun
+        if begun:
+            self._begun = [p for p in begun if self._alike(record, self._head[at - p])]
+            if self._begun and at - self._begun[0] + 1 == len(self._head):
+                self._returns_at = self._begun[0]
+
+    def _alike(self, a: RawRecord, b: RawRecord) -> bool:
+        return a.body == b.body and (not self._terms.timestamps or a.timestamp == b.timestamp)
 
     def _check_unique(self) -> None:
-        if not self._head:
+        """Raise if the source could lie elsewhere on the target, before its lag is looked at."""
+        if not (self._head and self._terms.may_expire):
             return
-        if self._terms.may_expire:
-            # With n pairs, shifting by p leaves n - p of them: not fewer than were surely copied.
-            room = self._compared - self._required
-            if self._returns_at is not None and self._returns_at <= room:
-                raise Ambiguous(NO_ALIGNMENT)
-            tail = list(self._window)[: self._compared]
-            for size in range(max(1, self._required), min(len(self._head), self._compared)):
-                if self._lag == 0 and tail[-size:] == self._head[:size]:
-                    raise Ambiguous(NO_ALIGNMENT)
-        if self._terms.may_trim and self._returns_at is not None and self._returns_at <= self._lag:
+        # With n pairs, shifting by p leaves n - p of them: not fewer than were surely copied.
+        room = self._compared - self._required
+        again = self._begun[0] if self._begun else None
+        if self._returns_at is not None:
+            again = self._returns_at
+        if again is not None and again <= room:
             raise Ambiguous(NO_ALIGNMENT)
-
-    # -- walking in step
 
     def _walk(self) -> bool:
         """Pass all that is equal; return whether both sides go on, unequal."""
@@ -335,24 +275,13 @@ class _Audit:
                     self._watch(left)
 
     def _note_equal(self, upstream: int, downstream: int, count: int) -> None:
-        terms = self._terms
         self._compared += count
-        if terms.upstream is not None and upstream < terms.upstream:
+        if self._terms.upstream is not None and upstream < self._terms.upstream:
             self._required = self._compared
-        if (
-            self._paired
-            and self._free
-            and terms.upstream is not None
-            and terms.downstream is not None
-            and (upstream < terms.upstream) != (downstream < terms.downstream)
-        ):
-            self.misfit = True
         if not self._noted:
             self._proved = (upstream + 1, downstream + 1)
         if count:
             self._on_progress(count)
-
-    # -- after an unequal pair
 
     def _mend(self) -> None:
         """Look ahead until both sides agree again, and note what lies before that."""
@@ -382,9 +311,6 @@ class _Audit:
             done = self._note_gap(a[a_from + 1 : a_to], b[b_from + 1 : b_to], last) + a_from + 1
             if (a_to, b_to) != stops[-1]:
                 self._note_equal(a[a_to].offset, b[b_to].offset, 1)
-                if self._head:
-                    self._window.append(self._identity(a[a_to]))
-                    self._watched += 1
                 done = a_to + 1
         return done
 
@@ -417,13 +343,13 @@ class _Audit:
         )
 
     def _note_missing(self, item: Item) -> None:
-        if self._terms.may_trim and not self._compared and not self._terms.compacted:
+        if self._may_trim and not self._compared:
             self._trimmed += 1
             return
         self._keep(self._missing, item, Kind.MISSING)
 
     def _note_extra(self, item: Item) -> None:
-        if self._terms.may_expire and not self._compared and not self._terms.compacted:
+        if self._may_expire and not self._compared:
             self._expired += 1
             return
         self._keep(self._extra, item, Kind.EXTRA)
@@ -447,34 +373,45 @@ class _Audit:
             f"offset {b.offset}; the rest is not judged"
         )
 
-    # -- the ends
+    def _ends_matter(self) -> bool:
+        """Return whether more is left over than records of the source not copied yet."""
+        if self._target.fill():
+            return True
+        upstream = self._terms.upstream
+        return (
+            upstream is not None
+            and self._source.fill()
+            and self._source.records[0].offset < upstream
+        )
 
     def _settle_ends(self) -> None:
         """Tell lag from loss at the source's end; what is left of the target has no origin."""
-        upstream = self._terms.upstream
+        if not self._noted:
+            self._check_unique()
         untouched = not self._compared and not self._target.fill()
         for record in self._source.rest():
-            if upstream is None or record.offset >= upstream:
-                self._lag += 1
-                identity = self._identity(item_of(record)) if self._extra or self._head else None
-                if identity in self._extra:
-                    self._lag -= 1
-                    self._keep(self._missing, item_of(record), Kind.MISSING)
-                if self._head:
-                    self._watch(record)
+            if record.offset >= (self._terms.upstream or 0):
+                self._note_lag(record)
             elif untouched and self._terms.may_trim:
                 self._trimmed += 1
             else:
                 self._keep(self._missing, item_of(record), Kind.MISSING)
         for record in self._target.rest():
             self._note_extra(item_of(record))
-        if not self._noted:
-            self._check_unique()
+        again = self._returns_at
+        if not self._noted and self._terms.may_trim and again is not None and again <= self._lag:
+            raise Ambiguous(NO_ALIGNMENT)
+
+    def _note_lag(self, record: RawRecord) -> None:
+        if self._extra and self._identity(item_of(record)) in self._extra:
+            self._keep(self._missing, item_of(record), Kind.MISSING)
+            return
+        self._lag += 1
+        if self._head:
+            self._watch(record)
 
     def _judge_no_overlap(self) -> Findings:
         terms = self._terms
-        if self._occurrence:
-            self.misfit = True
         if terms.upstream is None and terms.may_expire:
             raise Ambiguous(NO_OVERLAP)
         for record in self._source.rest():
@@ -490,32 +427,40 @@ class _Audit:
         return self._finish()
 
     def _judge_compacted(self, later_source: LaterKeys, later_target: LaterKeys) -> None:
+        """Start again with both sides in memory, as digests: any record may bear on any later one."""
+        self._compared = 0
+        source, target = Cursor(self._open["source"]()), Cursor(self._open["target"]())
+        terms = self._terms
         verdict = judge_compacted(
-            [item_of(record) for record in self._source.rest()],
-            [item_of(record) for record in self._target.rest()],
-            upstream=self._terms.upstream,
-            source_may_lack_head=self._terms.may_expire and not self._compared,
-            target_may_lack_head=self._terms.may_trim and not self._compared,
-            timestamps=self._terms.timestamps,
-            later_source=later_source,
-            later_target=later_target,
+            [item_of(record) for record in source.rest()],
+            [item_of(record) for record in target.rest()],
+            CompactedTerms(
+                surely_copied=terms.upstream or 0,
+                complete=terms.upstream is not None and terms.upstream >= terms.source_end,
+                source_may_lack_head=terms.may_expire,
+                target_may_lack_head=terms.may_trim,
+                timestamps=terms.timestamps,
+                later_source=later_source,
+                later_target=later_target,
+            ),
         )
-        if verdict.nothing_shared and not self._compared and self._terms.upstream is None:
+        if verdict.nothing_shared and terms.upstream is None:
             raise Ambiguous(NO_OVERLAP)
-        first = min(
-            (d.upstream for d in verdict.differences if d.upstream is not None), default=None
-        )
+        if verdict.differences and not verdict.certain:
+            raise Ambiguous(NO_PROOF)
+        wrong = [d.upstream for d in verdict.differences if d.upstream is not None]
+        self._proved = (terms.source_start, terms.target_start)
         for a, b in verdict.pairs:
-            if not verdict.differences or (first is not None and a.offset < first):
+            if not verdict.differences or a.offset < min(wrong, default=0):
                 self._proved = (a.offset + 1, b.offset + 1)
-        self._compared += len(verdict.pairs)
-        self._on_progress(len(verdict.pairs))
+        self._compared = len(verdict.pairs)
         self._lag, self._vanished = verdict.lag, verdict.vanished
         for difference in verdict.differences:
-            self._counts[difference.kind] += 1
-            self._found.append((self._next_note(), difference))
+            self._tell(self._next_note(), difference)
 
     def _finish(self) -> Findings:
+        if self._noted and not self._is_sole():
+            raise Ambiguous(NO_ALIGNMENT)
         for identity, extras in list(self._extra.items()):
             misses = self._missing.get(identity, deque())
             while extras and misses:
@@ -570,3 +515,13 @@ def _first_run(pairs: list[Pair]) -> Pair | None:
         if at < len(pairs) and pairs[at] != (pairs[at - 1][0] + 1, pairs[at - 1][1] + 1):
             start = at
     return None
+
+
+def _count_before(stream: Open, offset: int) -> int:
+    count = 0
+    for chunk in stream():
+        if chunk.last < offset:
+            count += chunk.count
+            continue
+        return count + sum(record.offset < offset for record in chunk.unpack())
+    return count
