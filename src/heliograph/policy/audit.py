@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable
 from itertools import islice
 
 from heliograph.policy.audit_compacted import CompactedTerms, LaterKeys, judge_compacted
+from heliograph.policy.audit_heads import HEAD, Place, Run, count_before, count_run, seek
 from heliograph.policy.audit_items import (
     Difference,
     Identity,
@@ -32,7 +33,6 @@ from heliograph.policy.audit_streams import Cursor, Findings, Open, Terms
 from heliograph.wire.records import RawRecord
 
 SHOWN = 10
-_HEAD = 256
 _GRAM = 8
 _RUN = 16
 _FIRST_LOOK = 64
@@ -104,7 +104,7 @@ class _Audit:
         self._noted = 0
         self._reason = ""
         self._may_expire, self._may_trim = terms.may_expire, terms.may_trim
-        self._found_by: tuple[str, tuple[Identity, ...]] | None = None
+        self._found_by: Run | None = None
         self._head: list[RawRecord] = []
         self._begun: list[int] = []
         self._returns_at: int | None = None
@@ -136,7 +136,7 @@ class _Audit:
 
     def _lay_heads(self) -> bool:
         """Skip what only one side can still have; return False where the sides share nothing."""
-        heads = {"target": self._source.ahead(_HEAD), "source": self._target.ahead(_HEAD)}
+        heads = {"target": self._source.ahead(HEAD), "source": self._target.ahead(HEAD)}
         if not all(heads.values()):
             return True
         if self._by_position:
@@ -148,36 +148,25 @@ class _Audit:
             sides.reverse()
         for gram in (_GRAM, 1) if self._terms.timestamps else (_GRAM,):
             for side in sides:
-                place = self._seek(self._identities(heads[side]), side, gram)
+                head = self._identities(heads[side])
+                place = seek(head, self._open[side], gram, self._terms.timestamps)
                 if place is not None:
-                    self._may_expire &= side == "target" or place[1] == 0
-                    self._may_trim &= side == "source" or place[1] == 0
-                    self._skip_head(side, max(0, place[1] - place[0]))
+                    self._lay_at(place, side)
                     return True
         return False
 
-    def _seek(self, head: list[Identity], side: str, gram: int) -> Pair | None:
-        """Return where in `head` and where in the other side's stream the first equal record is.
-
-        A run of records is looked for; the first equal one may lie before it, with a fault between.
-        """
-        gram = min(gram, len(head))
-        runs: dict[tuple[Identity, ...], int] = {}
-        for at in range(len(head) - gram + 1):
-            runs.setdefault(tuple(head[at : at + gram]), at)
-        passed: deque[Identity] = deque(maxlen=2 * _HEAD)
-        window: deque[Identity] = deque(maxlen=gram)
-        for at, record in enumerate(Cursor(self._open[side]()).rest()):
-            window.append(self._identity(item_of(record)))
-            passed.append(window[-1])
-            found = runs.get(tuple(window))
-            if found is not None:
-                self._found_by = (side, tuple(window))
-                # Backwards, so that of equal records those next to the run are taken.
-                before = align(head[:found][::-1], list(passed)[-gram - 1 :: -1])
-                skipped = before[-1] if before else (-1, -1)
-                return found - 1 - skipped[0], at - gram - skipped[1]
-        return None
+    def _lay_at(self, place: Place, side: str) -> None:
+        """Skip what one side has before the place; the other one's head is then whole."""
+        self._found_by = place.run
+        self._may_expire &= side == "target" or place.stream == 0
+        self._may_trim &= side == "source" or place.stream == 0
+        if place.head <= place.stream:
+            self._skip_head(side, place.stream - place.head)
+        elif self._may_trim if side == "target" else self._may_expire:
+            other = "source" if side == "target" else "target"
+            self._skip_head(other, place.head - place.stream)
+        else:
+            self._skip_head(side, 0)
 
     def _is_sole(self) -> bool:
         """Return whether what the heads were laid by comes only once, so that they lie right.
@@ -186,26 +175,22 @@ class _Audit:
         """
         if self._found_by is None:
             return True
-        side, run = self._found_by
+        run = self._found_by
         if len(run) < _GRAM and not self._required:
             return False
-        window: deque[Identity] = deque(maxlen=len(run))
-        times = 0
-        for record in Cursor(self._open[side]()).rest():
-            window.append(self._identity(item_of(record)))
-            times += tuple(window) == run
-        return times == 1
+        stamped = self._terms.timestamps
+        return all(count_run(run, stream, stamped) == 1 for stream in self._open.values())
 
     def _lay_by_position(self) -> None:
         """Lay both sides so that their records before the saved position end together."""
         upstream, downstream = self._terms.upstream, self._terms.downstream
         assert upstream is not None
         assert downstream is not None
-        expired = _count_before(self._open["target"], downstream)
-        expired -= _count_before(self._open["source"], upstream)
-        if expired > 0 and not self._terms.may_expire:
-            raise Ambiguous(NO_FIT)
-        if expired < 0 and not self._terms.may_trim:
+        if upstream < self._terms.source_start or downstream < self._terms.target_start:
+            raise Ambiguous(NO_ALIGNMENT)
+        expired = count_before(self._open["target"], downstream)
+        expired -= count_before(self._open["source"], upstream)
+        if not (self._terms.may_expire if expired > 0 else self._terms.may_trim or not expired):
             raise Ambiguous(NO_FIT)
         self._skip_head("target" if expired > 0 else "source", abs(expired))
 
@@ -377,12 +362,8 @@ class _Audit:
         """Return whether more is left over than records of the source not copied yet."""
         if self._target.fill():
             return True
-        upstream = self._terms.upstream
-        return (
-            upstream is not None
-            and self._source.fill()
-            and self._source.records[0].offset < upstream
-        )
+        surely_copied = self._terms.upstream or 0
+        return self._source.fill() and self._source.records[0].offset < surely_copied
 
     def _settle_ends(self) -> None:
         """Tell lag from loss at the source's end; what is left of the target has no origin."""
@@ -515,13 +496,3 @@ def _first_run(pairs: list[Pair]) -> Pair | None:
         if at < len(pairs) and pairs[at] != (pairs[at - 1][0] + 1, pairs[at - 1][1] + 1):
             start = at
     return None
-
-
-def _count_before(stream: Open, offset: int) -> int:
-    count = 0
-    for chunk in stream():
-        if chunk.last < offset:
-            count += chunk.count
-            continue
-        return count + sum(record.offset < offset for record in chunk.unpack())
-    return count
