@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka import TopicPartition as RdPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from heliograph.embedded.cluster import Cluster, start_cluster
 
@@ -108,6 +108,14 @@ class LiveCluster:
         if found is None or found.error is not None:
             return 0
         return sum(partition.leader >= 0 for partition in found.partitions.values())
+
+    def end_offsets(self, topic: str) -> list[int]:
+        """Return the next offset of each partition; markers count, as everywhere in Kafka."""
+        wanted = {
+            RdPartition(topic, p): OffsetSpec.latest() for p in range(self.partition_count(topic))
+        }
+        found = self.admin.list_offsets(wanted) if wanted else {}
+        return [found[p].result(timeout=30).offset for p in sorted(found)]
 
     def produce(
         self, topic: str, records: Iterable[Outgoing | bytes], **config: object

@@ -1,0 +1,125 @@
+"""kill -9 under a steady load: nothing lost, nothing repeated, nothing out of order."""
+
+import os
+import random
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from confluent_kafka import KafkaException
+
+from tests.clusters import LiveCluster, eventually
+from tests.load import SteadyLoad, account
+from tests.mirrors import Mirror, flow_properties, unique_alias
+from tests.processes import is_alive, send_to_all, tree, workers
+
+pytestmark = [pytest.mark.fault, pytest.mark.timeout(600)]
+
+PARTITIONS = 4
+CLEAN = {"lost": 0, "repeated": 0, "out of order": 0}
+
+
+class Scene:
+    """A topic under load, and the mirror that copies it."""
+
+    def __init__(self, source: LiveCluster, target: LiveCluster, folder: Path, name: str) -> None:
+        self.source, self.target = source, target
+        self.topic = source.create_topic(PARTITIONS)
+        alias = unique_alias()
+        self.remote = f"{alias}.{self.topic}"
+        self.properties = flow_properties(
+            (alias, source.bootstrap), ("B", target.bootstrap), self.topic, tasks_max="2"
+        )
+        self.mirror = Mirror(folder / name, self.properties)
+
+    def copied(self) -> int:
+        """Return how many records the target has, roughly: end offsets, markers included."""
+        try:
+            return sum(self.target.end_offsets(self.remote))
+        except KafkaException:
+            return 0  # the topic is being made
+
+    def wait_for_progress(self, records: int = 500) -> None:
+        before = self.copied()
+        eventually(lambda: self.copied() > before + records, within=90, describe=self.mirror.tail)
+
+    def wait_for_all(self, produced: int) -> None:
+        eventually(
+            lambda: self.copied() >= produced and self.count() >= produced,
+            within=90,
+            describe=self.mirror.tail,
+        )
+
+    def count(self) -> int:
+        return len(self.target.consume(self.remote))
+
+
+@pytest.fixture
+def scene(
+    source: LiveCluster, target: LiveCluster, tmp_path: Path, request: pytest.FixtureRequest
+) -> Scene:
+    return Scene(source, target, tmp_path, request.node.name)
+
+
+def _kill_driver(mirror: Mirror) -> None:
+    below = [pid for pid in tree(mirror.pid) if pid != mirror.pid]
+    os.kill(mirror.pid, signal.SIGKILL)
+    mirror.wait()
+    eventually(lambda: not any(map(is_alive, below)), within=30)
+
+
+def _kill_tree(mirror: Mirror) -> None:
+    send_to_all(tree(mirror.pid), signal.SIGKILL)
+    mirror.wait()
+
+
+@pytest.mark.parametrize("kill", [_kill_driver, _kill_tree], ids=["driver", "whole-tree"])
+def test_restart_after_kill_loses_and_repeats_nothing(
+    scene: Scene, kill: Callable[[Mirror], None]
+) -> None:
+    with SteadyLoad(scene.source, scene.topic, PARTITIONS) as load:
+        for turn in range(3):
+            scene.mirror.start()
+            scene.wait_for_progress()
+            # Anywhere in an epoch and between two saves: up to four seconds later.
+            scene.wait_for_progress(random.Random(turn).randrange(100, 8000))
+            kill(scene.mirror)
+        with scene.mirror:
+            scene.wait_for_progress()
+            produced = load.stop()
+            scene.wait_for_all(produced)
+    assert account(scene.target, scene.remote, produced, PARTITIONS) == CLEAN
+
+
+def test_killed_workers_are_replaced_without_loss_or_repeat(scene: Scene) -> None:
+    with scene.mirror, SteadyLoad(scene.source, scene.topic, PARTITIONS) as load:
+        scene.wait_for_progress()
+        for turn in range(3):
+            busy = workers(scene.mirror.pid)
+            os.kill(busy[turn % len(busy)], signal.SIGKILL)
+            scene.wait_for_progress()
+        produced = load.stop()
+        scene.wait_for_all(produced)
+    assert account(scene.target, scene.remote, produced, PARTITIONS) == CLEAN
+
+
+def test_a_writer_that_slept_through_its_succession_changes_nothing(
+    scene: Scene, tmp_path: Path
+) -> None:
+    successor = Mirror(tmp_path / "successor", scene.properties)
+    with SteadyLoad(scene.source, scene.topic, PARTITIONS) as load:
+        scene.mirror.start()
+        scene.wait_for_progress()
+        asleep = tree(scene.mirror.pid)
+        send_to_all(asleep, signal.SIGSTOP)
+        with successor:
+            scene.wait_for_progress()
+            send_to_all(asleep, signal.SIGCONT)
+            eventually(lambda: bool(scene.mirror.lines("fenced")), describe=scene.mirror.tail)
+            scene.wait_for_progress()
+            produced = load.stop()
+            scene.wait_for_all(produced)
+            send_to_all(tree(scene.mirror.pid), signal.SIGKILL)
+            scene.mirror.wait()
+    assert account(scene.target, scene.remote, produced, PARTITIONS) == CLEAN
