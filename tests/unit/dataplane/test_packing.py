@@ -1,0 +1,149 @@
+from collections import Counter
+from collections.abc import Iterable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from heliograph.dataplane.packing import Packer, RecordTooLarge, pass_batch, reencode
+from heliograph.dataplane.slots import Slot, open_slot
+from heliograph.kafka.produce import Outgoing
+from heliograph.wire.record_batch import HEADER_SIZE, MAX_SEQUENCE, next_sequence, read_header
+from heliograph.wire.records import RawRecord, encode_body
+from heliograph.wire.unpack import unpack
+from tests.unit.dataplane.lanes import Batches, make_share
+
+CODECS = range(5)
+GZIP, LZ4 = 1, 3
+bodies = st.builds(
+    encode_body,
+    st.none() | st.binary(max_size=8),
+    st.none() | st.binary(max_size=300),
+    st.lists(st.tuples(st.binary(max_size=4), st.none() | st.binary(max_size=4)), max_size=2),
+)
+batch_lists = st.lists(
+    st.tuples(st.lists(bodies, min_size=1, max_size=40), st.sampled_from(CODECS)), max_size=12
+)
+
+
+def slot_of(limit: int = 1 << 20, sequence: int = 0) -> Slot:
+    return open_slot(make_share(limit, sequence), None)
+
+
+def joined(outgoing: Outgoing) -> memoryview:
+    return memoryview(outgoing.header + bytes(outgoing.payload))
+
+
+def pack(slot: Slot, batches: Iterable[bytes], merge_bytes: int = 1 << 16) -> list[Outgoing]:
+    packer = Packer(slot, merge_bytes, Counter())
+    sent: list[Outgoing] = []
+    for batch in batches:
+        view = memoryview(batch)
+        sent += packer.add(view, read_header(view, 0))
+    return [*sent, *packer.flush()]
+
+
+def seen(records: Iterable[RawRecord]) -> list[tuple[int, int, bytes]]:
+    return [(record.timestamp, record.attributes, record.body) for record in records]
+
+
+def check_sent(sent: list[Outgoing], records: list[RawRecord], sequence: int, limit: int) -> None:
+    """What a consumer decodes is what was given; sequences follow each other; nothing is too large."""
+    decoded: list[RawRecord] = []
+    for outgoing in sent:
+        batch = joined(outgoing)
+        header = read_header(batch, 0)
+        assert len(batch) <= limit
+        assert (header.producer_id, header.producer_epoch) == (9, 1)
+        assert (header.base_sequence, header.records) == (sequence, outgoing.count)
+        assert not header.has_holes
+        sequence = next_sequence(sequence, outgoing.count)
+        found = unpack(batch)
+        assert outgoing.max_timestamp == header.max_timestamp == max(r.timestamp for r in found)
+        decoded += found
+        assert outgoing.upstream == records[len(decoded) - 1].offset + 1
+    assert seen(decoded) == seen(records)
+
+
+@given(
+    batch_lists,
+    st.sampled_from([0, MAX_SEQUENCE - 3]),
+    st.sampled_from([1, 500, 1 << 16]),
+    st.sampled_from([600, 4000, 1 << 20]),
+)
+def test_what_is_packed_is_what_was_read(
+    given_: list[tuple[list[bytes], int]], sequence: int, merge_bytes: int, limit: int
+) -> None:
+    source = Batches()
+    written = [source.write(contents, codec) for contents, codec in given_]
+
+    sent = pack(slot_of(limit, sequence), [batch for batch, _ in written], merge_bytes)
+
+    check_sent(sent, [record for _, records in written for record in records], sequence, limit)
+
+
+@given(st.lists(bodies, min_size=1, max_size=60), st.sampled_from(CODECS), st.integers(400, 5000))
+def test_what_is_encoded_again_is_what_was_there(
+    contents: list[bytes], codec: int, limit: int
+) -> None:
+    source = Batches()
+    _, records = source.write(contents)
+
+    sent = list(reencode(slot_of(limit), records, codec, source.offset))
+
+    check_sent(sent, records, 0, limit)
+    assert {read_header(outgoing.header, 0).codec for outgoing in sent} == {codec}
+
+
+def test_a_passed_batch_keeps_its_payload_and_moves_the_sequence() -> None:
+    slot = slot_of(sequence=5)
+    batch, _ = Batches(500).write([b"\1\1\0"] * 3, LZ4)
+    view = memoryview(batch)
+
+    sent = pass_batch(slot, read_header(view, 0), view[HEADER_SIZE:])
+
+    assert bytes(sent.payload) == batch[HEADER_SIZE:]
+    assert (sent.count, sent.upstream, slot.sequence) == (3, 503, 8)
+
+
+def test_small_batches_become_one() -> None:
+    source = Batches()
+    written = [source.write([encode_body(b"k", b"%d" % i)])[0] for i in range(100)]
+
+    (sent,) = pack(slot_of(), written)
+
+    assert (sent.count, sent.upstream) == (100, 600)
+
+
+def test_a_lone_small_batch_is_passed_as_it_is() -> None:
+    batch, _ = Batches().write([encode_body(b"k", b"v")], GZIP)
+
+    (sent,) = pack(slot_of(), [batch])
+
+    assert bytes(sent.payload) == batch[HEADER_SIZE:]
+
+
+def test_batches_of_two_codecs_are_not_merged() -> None:
+    source = Batches()
+    written = [source.write([encode_body(b"k", b"v")], codec)[0] for codec in (0, 0, 1, 1, 0)]
+
+    sent = pack(slot_of(), written)
+
+    assert [(s.count, read_header(s.header, 0).codec) for s in sent] == [(2, 0), (2, 1), (1, 0)]
+
+
+def test_a_record_that_fits_no_batch_is_named_with_sizes() -> None:
+    source = Batches()
+    contents = [encode_body(None, b"x" * size) for size in (10, 5000, 10)]
+    _, records = source.write(contents)
+    slot = slot_of(limit=1000)
+    sent: list[Outgoing] = []
+
+    with pytest.raises(RecordTooLarge, match=r"upstream offset 501 .* takes 1000") as caught:
+        sent.extend(reencode(slot, records, 0, source.offset))
+
+    assert caught.value.size > 5000
+
+
+def test_nothing_to_encode_is_nothing_to_send() -> None:
+    assert list(reencode(slot_of(), [], 0, 7)) == []

@@ -1,0 +1,85 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from heliograph.dataplane.slots import ForeignRecords, Slot, open_slot
+from heliograph.kafka.tail import Tail, TailBatch, body_digest
+from heliograph.wire.record_batch import MAX_SEQUENCE
+from heliograph.wire.records import RawRecord
+from tests.unit.dataplane.lanes import make_share
+
+ONE, TWO = TailBatch(3, 100, 1), TailBatch(2, 100, 2)
+
+
+def records(*bodies: bytes) -> list[RawRecord]:
+    return [RawRecord(500 + i, 0, 0, body) for i, body in enumerate(bodies)]
+
+
+def with_bodies(*bodies: bytes) -> Slot:
+    slot = open_slot(make_share(), None)
+    slot.bodies.extend(body_digest(record) for record in records(*bodies))
+    return slot
+
+
+@given(st.lists(st.integers(1, 1 << 20), max_size=10), st.integers(0, MAX_SEQUENCE))
+def test_sequences_follow_each_other(counts: list[int], first: int) -> None:
+    slot = open_slot(make_share(sequence=first), None)
+
+    taken = [slot.take_sequence(count) for count in counts]
+
+    assert taken == [(first + sum(counts[:i])) % (1 << 31) for i in range(len(counts))]
+
+
+def test_nothing_read_is_stored_while_something_is_on_the_way() -> None:
+    slot = open_slot(make_share(), None)
+    slot.read_to, slot.pending = 600, 1
+
+    slot.advance()
+    assert slot.upstream == 500
+
+    slot.pending = 0
+    slot.advance()
+    assert slot.upstream == 600
+
+
+def test_a_position_does_not_move_inside_a_tail() -> None:
+    slot = open_slot(make_share(), Tail(45, [(40, ONE), (43, TWO)]))
+    slot.read_to = 503
+
+    assert slot.skip_twin(ONE)
+    slot.advance()
+    assert (slot.upstream, slot.downstream, slot.behind) == (500, 40, True)
+
+    slot.read_to = 505
+    assert slot.skip_twin(TWO)
+    slot.advance()
+    assert (slot.upstream, slot.downstream, slot.behind) == (505, 45, False)
+
+
+def test_only_the_exact_next_batch_of_the_tail_is_a_twin() -> None:
+    slot = open_slot(make_share(), Tail(45, [(40, ONE), (43, TWO)]))
+
+    assert not slot.skip_twin(TWO)
+    assert slot.skip_twin(ONE)
+    assert slot.skip_twin(TWO)
+    assert not slot.skip_twin(TWO)
+
+
+def test_records_of_the_tail_are_skipped_and_the_rest_is_not() -> None:
+    slot = with_bodies(b"a", b"b")
+
+    assert slot.skip_bodies(records(b"a", b"b", b"c")) == 2
+    assert not slot.behind
+    assert slot.skip_bodies(records(b"d")) == 0
+
+
+def test_other_records_in_the_tail_are_foreign() -> None:
+    slot = with_bodies(b"a", b"x")
+
+    with pytest.raises(ForeignRecords, match=r"A.t-0.*differ at upstream offset 501"):
+        slot.skip_bodies(records(b"a", b"b"))
+
+
+def test_a_tail_with_deleted_offsets_is_foreign() -> None:
+    with pytest.raises(ForeignRecords, match="5 offsets after it were deleted"):
+        open_slot(make_share(), Tail(45, [], missing=5))
