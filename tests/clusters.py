@@ -149,9 +149,12 @@ class LiveCluster:
         partitions = self.partition_count(topic)
         assert partitions, f"{self.name} has no topic {topic}"
         settings = self.client(
-            group_id="unused", enable_auto_commit=False, enable_partition_eof=True
+            group_id="unused",
+            enable_auto_commit=False,
+            enable_partition_eof=True,
+            fetch_wait_max_ms=20,
+            isolation_level=isolation,
         )
-        settings["isolation.level"] = isolation
         with closing(Consumer(settings)) as consumer:
             consumer.assign([RdPartition(topic, p, OFFSET_BEGINNING) for p in range(partitions)])
             return sorted(_read_to_end(consumer, topic, partitions, within), key=_place)
