@@ -149,7 +149,17 @@ class _Meter:
 
 def _table(flows: list[FlowStatus], meter: _Meter, left: float) -> Table:
     table = Table(title=f"Mirroring, {left:.0f} s left")
-    for column in ("flow", "state", "topics", "partitions", "records", "rec/s", "lag", "p50 ms", "p99 ms"):
+    for column in (
+        "flow",
+        "state",
+        "topics",
+        "partitions",
+        "records",
+        "rec/s",
+        "lag",
+        "p50 ms",
+        "p99 ms",
+    ):
         table.add_column(column, justify="left" if column in ("flow", "state") else "right")
     for flow in flows:
         p50, p99 = flow.latency_ms
@@ -175,7 +185,9 @@ def _wait(
     while not condition(supervisor.status()):
         failed = [f for f in supervisor.status() if f.state is State.FAILED]
         if failed or time.monotonic() > deadline:
-            states = "; ".join(f"{f.flow} {f.state.value} {f.reason or ''}" for f in supervisor.status())
+            states = "; ".join(
+                f"{f.flow} {f.state.value} {f.reason or ''}" for f in supervisor.status()
+            )
             raise MirrorError(f"the demo did not get on within {within:.0f} s: {states}")
         time.sleep(0.25)
 

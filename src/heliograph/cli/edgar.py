@@ -61,7 +61,9 @@ class EdgarProducer(threading.Thread):
             share = max(due // self._lanes, 1)
             while due > 0:
                 count = min(share, due)
-                self._producer.offer(turn % self._lanes, plain_batch((row[:12], row) for row in islice(rows, count)))
+                self._producer.offer(
+                    turn % self._lanes, plain_batch((row[:12], row) for row in islice(rows, count))
+                )
                 turn += 1
                 due -= count
                 self.produced += count
@@ -77,4 +79,3 @@ class EdgarProducer(threading.Thread):
         for refusal in self._refused:
             raise KafkaFault(self.name, refusal.reason, retriable=False)
         return self.produced
-

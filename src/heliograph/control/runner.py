@@ -14,14 +14,14 @@ from enum import Enum
 
 from heliograph.config.flow import FlowConfig
 from heliograph.dataplane.assignment import Limits
-from heliograph.dataplane.job import FlowJob, JobOptions, Partition
+from heliograph.dataplane.job import FlowJob, JobOptions, Partition, Stop
 from heliograph.dataplane.lease_server import LeaseServer
 from heliograph.dataplane.session import Engine
 from heliograph.errors import MirrorError
 from heliograph.flows.progress import ProgressStore
-from heliograph.flows.source import Route, explain_loss, refresh_topics, start_positions
+from heliograph.flows.source import Start, explain_loss, plan_starts, refresh_topics
 from heliograph.kafka.cluster import Cluster
-from heliograph.model import Position, TopicPartition
+from heliograph.model import TopicPartition
 from heliograph.wire.connect_records import SourceOffset
 
 log = logging.getLogger(__name__)
@@ -83,6 +83,7 @@ class FlowRunner(threading.Thread):
         self._refused: tuple[str, ...] = ()
         self._job: FlowJob | None = None
         self._troubled_since: float | None = None
+        self._known: dict[TopicPartition, SourceOffset] = {}
 
     def run(self) -> None:
         """Work until stopped, with a growing pause after each failure. The supervisor's thread target."""
@@ -139,9 +140,9 @@ class FlowRunner(threading.Thread):
             for cluster in (source, target):
                 cluster.describe(())  # an unreachable one is told at once, not after some patience
             store = ProgressStore(target, self._config)
-            saved = store.load()
+            self._known = store.load()
             job = self._open_job()
-            self._assign(job, store, saved, source, target)
+            self._assign(job, store, source, target)
             job.start(self._engine)
             self._job = job
             try:
@@ -183,11 +184,29 @@ class FlowRunner(threading.Thread):
                 self._refresh(job, store, source, target)
                 refresh_at = now + refresh_every
 
+    def _save(self, job: FlowJob, store: ProgressStore, within: timedelta) -> None:
+        try:
+            store.save(offsets_of(job), within)
+        except MirrorError as exc:
+            # Positions are only a shortcut to the target's tail; they are saved next time.
+            log.warning("flow=%s progress could not be saved: %s", self._config.flow, exc)
+
+    def _note_troubles(self, job: FlowJob, now: float) -> None:
+        """Call the flow FAILED while its tasks have been waiting for a cluster for some seconds."""
+        troubles = job.troubles()
+        if not troubles:
+            self._troubled_since = None
+            self._state, self._reason = State.RUNNING, None
+        elif self._troubled_since is None:
+            self._troubled_since = now
+        elif now - self._troubled_since > _TROUBLE.total_seconds():
+            self._state, self._reason = State.FAILED, troubles[0]
+
     def _refresh(
         self, job: FlowJob, store: ProgressStore, source: Cluster, target: Cluster
     ) -> None:
         try:
-            self._assign(job, store, {}, source, target)
+            self._assign(job, store, source, target)
         except MirrorError as exc:
             # The copying goes on; what is new waits for the next refresh.
             log.warning("flow=%s topics could not be refreshed: %s", self._config.flow, exc)
@@ -196,7 +215,6 @@ class FlowRunner(threading.Thread):
         self,
         job: FlowJob,
         store: ProgressStore,
-        saved: dict[TopicPartition, SourceOffset],
         source: Cluster,
         target: Cluster,
     ) -> None:
@@ -206,22 +224,25 @@ class FlowRunner(threading.Thread):
             if refusal not in self._refused:
                 log.error("flow=%s %s", self._config.flow, refusal)
         self._refused = inventory.refused
-        known = job.positions()
-        fresh = [route for route in inventory.routes if route.source not in known]
-        starts = start_positions(self._config, fresh, saved, source, target)
-        store.save(starts)
-        positions = {**known, **starts}
-        current = {(p.source, p.topic_id, p.max_message_bytes) for p in job.partitions()}
-        wanted = {(r.source, r.topic_id, r.max_message_bytes) for r in inventory.routes}
-        if wanted == current:
-            return
-        job.assign([_partition(route, positions) for route in inventory.routes])
-        log.info(
-            "flow=%s copies topics=%d partitions=%d",
-            self._config.flow,
-            len({route.source.topic for route in inventory.routes}),
-            len(inventory.routes),
-        )
+        held = {(p.source, p.topic_id): p for p in job.partitions()}
+        self._known.update(offsets_of(job))
+        fresh = [r for r in inventory.routes if (r.source, r.topic_id) not in held]
+        starts = plan_starts(self._config, fresh, self._known, source, target)
+        store.save({start.route.source: start.offset for start in starts if not start.made_anew})
+        begun = {start.route.source: start for start in starts}
+        partitions = []
+        for route in inventory.routes:
+            start = begun.get(route.source)
+            if start is None:
+                start = Start(route, held[route.source, route.topic_id].position)
+            partitions.append(open_partition(start))
+        if job.assign(partitions):
+            log.info(
+                "flow=%s copies topics=%d partitions=%d",
+                self._config.flow,
+                len({route.source.topic for route in inventory.routes}),
+                len(inventory.routes),
+            )
 
     def _open_job(self) -> FlowJob:
         config = self._config
@@ -278,11 +299,31 @@ class FlowRunner(threading.Thread):
         self._reason = reason
 
 
-def _partition(route: Route, positions: dict[TopicPartition, Position]) -> Partition:
+def open_partition(start: Start) -> Partition:
+    """Return the state in which a job begins with a partition."""
+    route = start.route
+    stop = None
+    if start.made_anew:
+        reason = (
+            f"{route.source.topic} was deleted and made anew after upstream offset "
+            f"{start.position.upstream} was reached; set on.loss=continue to copy the new one from its start"
+        )
+        stop = Stop("made-anew", start.position.upstream, reason, time.monotonic())
+        log.error("partition=%s stopped: %s", route.source, reason)
     return Partition(
         source=route.source,
         topic_id=route.topic_id,
         remote=route.remote,
         max_message_bytes=route.max_message_bytes,
-        position=positions[route.source],
+        position=start.position,
+        stop=stop,
     )
+
+
+def offsets_of(job: FlowJob) -> dict[TopicPartition, SourceOffset]:
+    """Return what is to be saved; of a topic made anew the old record stays, with the old topic's id."""
+    return {
+        p.source: SourceOffset(p.position.upstream, p.position.downstream, p.topic_id)
+        for p in job.partitions()
+        if p.stop is None or p.stop.kind != "made-anew"
+    }

@@ -23,6 +23,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from heliograph.dataplane.assignment import Assignment, Claim, Limits, Share
 from heliograph.dataplane.latency import LatencyBuckets
+from heliograph.dataplane.lease import LeaseLost
 from heliograph.dataplane.lease_server import LeaseServer, Line
 from heliograph.dataplane.session import Engine
 from heliograph.dataplane.source import FORMAT
@@ -35,6 +36,7 @@ from heliograph.policy.topics import plan_slices
 log = logging.getLogger(__name__)
 
 RETRY_STOPPED = timedelta(seconds=60)
+_MAY_PASS = frozenset({"refused", "too-large", "corrupt", "target-truncated", "lost-topic"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,10 @@ class Stop:
     upstream: int
     reason: str
     since: float
+
+    def due(self, now: float) -> bool:
+        """Whether it is time to try again; what only a person can decide is never tried again."""
+        return self.kind in _MAY_PASS and now - self.since > RETRY_STOPPED.total_seconds()
 
 
 @dataclass(slots=True)
@@ -119,21 +125,29 @@ class FlowJob:
         self.epochs = 0
         leases.register(str(options.flow), self)
 
-    def assign(self, partitions: Sequence[Partition]) -> None:
-        """Work on these partitions from the next epoch on; known ones keep their state."""
+    def assign(self, partitions: Sequence[Partition]) -> bool:
+        """Work on these partitions from the next epoch on; return whether that changes anything.
+
+        A partition that is known, by name and topic id, keeps its state.
+        """
         with self._lock:
             kept = {}
+            changed = len(partitions) != len(self._partitions)
             for partition in partitions:
                 known = self._partitions.get(partition.source)
-                if known is not None and known.topic_id == partition.topic_id:
+                if known is None or known.topic_id != partition.topic_id:
+                    kept[partition.source] = partition
+                    changed = True
+                else:
+                    changed = changed or known.max_message_bytes != partition.max_message_bytes
                     known.max_message_bytes = partition.max_message_bytes
                     kept[partition.source] = known
-                else:
-                    kept[partition.source] = partition
-            self._partitions = kept
-            held = [frozenset(members) for members in self._slices]
-            self._slices = plan_slices(kept, self._options.slices, held)
-            self._end_epoch()
+            if changed:
+                self._partitions = kept
+                held = [frozenset(members) for members in self._slices]
+                self._slices = plan_slices(kept, self._options.slices, held)
+                self._end_epoch()
+            return changed
 
     def start(self, engine: Engine) -> None:
         """Start the stream; its tasks come for their leases a moment later."""
@@ -182,6 +196,7 @@ class FlowJob:
         if self._query is not None:
             self._query.stop()
             self._query = None
+        self._target.close()
         return drained
 
     def positions(self) -> dict[TopicPartition, Position]:
@@ -220,6 +235,9 @@ class FlowJob:
         """Give a task its partitions: once per attempt, the same to its reader and its writer."""
         with self._fencing:
             attempt = self._attempts.get(claim.slice_index)
+            if attempt is not None and claim.task < attempt.task:
+                # A worker of an attempt that was given up before it got here.
+                raise LeaseLost(claim.flow, claim.slice_index)
             if attempt is None or attempt.task != claim.task:
                 attempt = self._new_attempt(claim)
         with self._lock:
@@ -269,7 +287,7 @@ class FlowJob:
                 else [
                     p
                     for p in map(self._partitions.__getitem__, wanted)
-                    if p.stop is None or now - p.stop.since > RETRY_STOPPED.total_seconds()
+                    if p.stop is None or p.stop.due(now)
                 ]
             )
             unfenced = [p for p in members if p.identity is None or not p.clean]
@@ -356,13 +374,14 @@ class FlowJob:
             if reader is not None:
                 reader.send({"drop": [content["slot"]]})
         log.error(
-            "flow=%s partition=%s stopped at upstream offset %d: %s. The other partitions go on; "
-            "it is tried again every %d s.",
+            "flow=%s partition=%s stopped at upstream offset %d: %s. The other partitions go on%s.",
             self._options.flow,
             partition.source,
             content["upstream"],
             content["reason"],
-            RETRY_STOPPED.seconds,
+            f"; it is tried again after {RETRY_STOPPED.seconds} s"
+            if content["kind"] in _MAY_PASS
+            else "",
         )
 
     def _note_failure(self, attempt: Attempt, content: dict[str, Any]) -> None:

@@ -6,7 +6,7 @@ from datetime import timedelta
 from heliograph.config.flow import FlowConfig
 from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.table import PATIENCE, Table
-from heliograph.model import Position, TopicPartition
+from heliograph.model import TopicPartition
 from heliograph.wire.connect_records import (
     SourceOffset,
     decode_source_key,
@@ -22,7 +22,7 @@ class ProgressStore:
     def __init__(self, target: Cluster, config: FlowConfig) -> None:
         self._config = config
         self._table = Table(target, config.offset_storage.name)
-        self._saved: dict[TopicPartition, Position] = {}
+        self._saved: dict[TopicPartition, SourceOffset] = {}
 
     def load(self) -> dict[TopicPartition, SourceOffset]:
         """Return every saved position of this flow, making the topic if it is not there."""
@@ -41,10 +41,10 @@ class ProgressStore:
         return found
 
     def save(
-        self, positions: Mapping[TopicPartition, Position], within: timedelta = PATIENCE
+        self, offsets: Mapping[TopicPartition, SourceOffset], within: timedelta = PATIENCE
     ) -> None:
-        """Make `positions` durable; return when the target has them."""
-        changed = {p: at for p, at in positions.items() if self._saved.get(p) != at}
+        """Make `offsets` durable; return when the target has them."""
+        changed = {p: at for p, at in offsets.items() if self._saved.get(p) != at}
         if not changed:
             return
         name, cluster = self._config.connector_name, self._config.flow.source

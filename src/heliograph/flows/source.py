@@ -111,35 +111,51 @@ def _apply(
     return refused
 
 
-def start_positions(
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Where a partition begins; `made_anew` says that its topic is not the one it was copied from."""
+
+    route: Route
+    position: Position
+    made_anew: bool = False
+
+    @property
+    def offset(self) -> SourceOffset:
+        return SourceOffset(self.position.upstream, self.position.downstream, self.route.topic_id)
+
+
+def plan_starts(
     config: FlowConfig,
     routes: Iterable[Route],
     saved: Mapping[TopicPartition, SourceOffset],
     source: Cluster,
     target: Cluster,
-) -> dict[TopicPartition, Position]:
-    """Return where each partition begins: where it was left, or where `auto.offset.reset` says."""
-    positions = {}
+) -> list[Start]:
+    """Return where each partition begins: where it was left, or where `auto.offset.reset` says.
+
+    A topic made anew begins at its first record under `on.loss=continue`; otherwise it keeps the old
+    position, at which nobody may go on.
+    """
+    starts = []
     fresh = []
     unpaired = []
     for route in routes:
         found = saved.get(route.source)
-        if found is None:
+        anew = found is not None and found.topic_id not in (None, route.topic_id)
+        if found is None or (anew and config.on_loss == "continue"):
             fresh.append(route)
-            unpaired.append(route)
         elif found.downstream is None:
-            unpaired.append(route)
+            unpaired.append((route, found.upstream))
         else:
-            positions[route.source] = Position(found.upstream, found.downstream)
-    if unpaired:
+            starts.append(Start(route, Position(found.upstream, found.downstream), anew))
+    if fresh:
         which = LATEST if config.auto_offset_reset == "latest" else EARLIEST
-        firsts = list_offsets(source, [r.source for r in fresh], which) if fresh else {}
-        ends = list_offsets(target, [r.remote for r in unpaired], LATEST)
-        for route in unpaired:
-            found = saved.get(route.source)
-            upstream = firsts[route.source] if found is None else found.upstream
-            positions[route.source] = Position(upstream, ends[route.remote])
-    return positions
+        firsts = list_offsets(source, [route.source for route in fresh], which)
+        unpaired += [(route, firsts[route.source]) for route in fresh]
+    if unpaired:
+        ends = list_offsets(target, [route.remote for route, _ in unpaired], LATEST)
+        starts += [Start(route, Position(at, ends[route.remote])) for route, at in unpaired]
+    return starts
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,11 +1,12 @@
 """Source positions as Kafka Connect keeps them in its offsets topic, one compacted key per partition.
 
     key     ["MirrorSourceConnector",{"cluster":"A","partition":0,"topic":"t"}]
-    value   {"offset":41,"downstream":57}
+    value   {"offset":41,"downstream":57,"topicId":"6f1c..."}
 
 Connect looks a position up by the bytes of its key, so the order of the members and the way of
-escaping are Java's. `offset` is the last upstream offset that was copied. `downstream`, where that
-record went, is our addition: MirrorMaker 2 reads past it, and drops it when it writes the key itself.
+escaping are Java's. `offset` is the last upstream offset that was copied. The others are our addition:
+`downstream`, where that record went, and the id of the topic it was in, which a topic made anew under
+the same name does not have. MirrorMaker 2 reads past them, and drops them when it writes the key itself.
 """
 
 import json
@@ -13,7 +14,7 @@ import re
 from typing import NamedTuple
 
 from heliograph.errors import CorruptRecord
-from heliograph.model import Position, TopicPartition
+from heliograph.model import TopicPartition
 
 # Jackson leaves text as UTF-8, except for these; a character beyond the BMP becomes two escapes.
 _ESCAPED = re.compile(r'["\\\x00-\x1f\U00010000-\U0010ffff]')
@@ -32,10 +33,11 @@ class SourceKey(NamedTuple):
 
 
 class SourceOffset(NamedTuple):
-    """A position whose downstream half is unknown if MirrorMaker 2 wrote it; both name the next offset."""
+    """A saved position, as next offsets; what MirrorMaker 2 wrote has only the first."""
 
     upstream: int
-    downstream: int | None
+    downstream: int | None = None
+    topic_id: str | None = None
 
 
 def encode_source_key(connector: str, cluster: str, topic: str, partition: int) -> bytes:
@@ -65,11 +67,14 @@ def decode_source_key(key: bytes | None) -> SourceKey | None:
     return SourceKey(connector, cluster, TopicPartition(topic, index))
 
 
-def encode_source_offset(position: Position | SourceOffset) -> bytes:
-    """Return a position as the last offsets that were copied; an unknown downstream is left out."""
-    if position.downstream is None:
-        return b'{"offset":%d}' % (position.upstream - 1)
-    return b'{"offset":%d,"downstream":%d}' % (position.upstream - 1, position.downstream - 1)
+def encode_source_offset(offset: SourceOffset) -> bytes:
+    """Return a position as the last offsets that were copied; what is unknown is left out."""
+    members = [f'"offset":{offset.upstream - 1}']
+    if offset.downstream is not None:
+        members.append(f'"downstream":{offset.downstream - 1}')
+    if offset.topic_id is not None:
+        members.append(f'"topicId":{_quote(offset.topic_id)}')
+    return f"{{{','.join(members)}}}".encode()
 
 
 def decode_source_offset(value: bytes | None) -> SourceOffset | None:
@@ -88,7 +93,10 @@ def decode_source_offset(value: bytes | None) -> SourceOffset | None:
             downstream = _downstream(found.get("downstream"))
             if offset < -1 or (offset == -1 and downstream is None):
                 return None
-            return SourceOffset(offset + 1, downstream)
+            topic_id = found.get("topicId")
+            return SourceOffset(
+                offset + 1, downstream, topic_id if isinstance(topic_id, str) else None
+            )
         case dict() if found.get("offset") is None:
             return None
         case _:

@@ -76,7 +76,7 @@ def test_any_bytes_are_a_key_or_none(data: bytes) -> None:
 
 
 def test_offsets_on_the_wire_are_the_last_ones_copied() -> None:
-    assert encode_source_offset(Position(42, 58)) == b'{"offset":41,"downstream":57}'
+    assert encode_source_offset(SourceOffset(42, 58)) == b'{"offset":41,"downstream":57}'
     assert encode_source_offset(SourceOffset(42, None)) == b'{"offset":41}'
     assert decode_source_offset(b'{"offset":41,"downstream":57}') == (42, 58)
 
@@ -88,7 +88,7 @@ def test_an_offset_of_mirrormaker_has_no_downstream() -> None:
 
 @given(offsets.filter(bool), offsets)
 def test_positions_survive_the_wire(upstream: int, downstream: int) -> None:
-    value = encode_source_offset(Position(upstream, downstream))
+    value = encode_source_offset(SourceOffset(upstream, downstream))
     assert decode_source_offset(value) == (upstream, downstream)
 
 
