@@ -78,18 +78,23 @@ def test_any_bytes_are_a_key_or_none(data: bytes) -> None:
 def test_offsets_on_the_wire_are_the_last_ones_copied() -> None:
     assert encode_source_offset(SourceOffset(42, 58)) == b'{"offset":41,"downstream":57}'
     assert encode_source_offset(SourceOffset(42, None)) == b'{"offset":41}'
-    assert decode_source_offset(b'{"offset":41,"downstream":57}') == (42, 58)
+    assert decode_source_offset(b'{"offset":41,"downstream":57}') == SourceOffset(42, 58)
 
 
 def test_an_offset_of_mirrormaker_has_no_downstream() -> None:
-    assert decode_source_offset(b'{"offset":41}') == (42, None)
-    assert decode_source_offset(b'{"offset":0}') == (1, None)
+    assert decode_source_offset(b'{"offset":41}') == SourceOffset(42, None)
+    assert decode_source_offset(b'{"offset":0}') == SourceOffset(1, None)
 
 
-@given(offsets.filter(bool), offsets)
-def test_positions_survive_the_wire(upstream: int, downstream: int) -> None:
-    value = encode_source_offset(SourceOffset(upstream, downstream))
-    assert decode_source_offset(value) == (upstream, downstream)
+@given(offsets, offsets, st.none() | st.uuids().map(str))
+def test_positions_survive_the_wire(upstream: int, downstream: int, topic_id: str | None) -> None:
+    offset = SourceOffset(upstream, downstream, topic_id)
+    assert decode_source_offset(encode_source_offset(offset)) == offset
+
+
+def test_a_position_names_the_topic_by_its_id_as_well() -> None:
+    value = encode_source_offset(SourceOffset(42, 58, "0f-1"))
+    assert value == b'{"offset":41,"downstream":57,"topicId":"0f-1"}'
 
 
 @pytest.mark.parametrize(
@@ -101,7 +106,9 @@ def test_without_an_offset_there_is_no_position(value: bytes | None) -> None:
 
 @pytest.mark.parametrize("downstream", ['"x"', "null", "true", "1.5", "-2", "9223372036854775808"])
 def test_a_downstream_that_is_not_ours_is_ignored(downstream: str) -> None:
-    assert decode_source_offset(f'{{"offset":4,"downstream":{downstream}}}'.encode()) == (5, None)
+    assert decode_source_offset(
+        f'{{"offset":4,"downstream":{downstream}}}'.encode()
+    ) == SourceOffset(5, None)
 
 
 @pytest.mark.parametrize(
