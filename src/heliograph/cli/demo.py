@@ -25,7 +25,8 @@ from heliograph.errors import MirrorError
 from heliograph.kafka.cluster import Cluster, patiently
 from heliograph.kafka.topics import create_topic
 from heliograph.model import Endpoint
-from heliograph.recovery.verify import Report, verify_flow
+from heliograph.recovery.verify import verify_flow
+from heliograph.recovery.verify_report import Report
 
 _CATCH_UP = 60.0
 _SETTINGS = """\
@@ -194,3 +195,24 @@ def _wait(
 
 def _interrupt(*_: object) -> None:
     raise KeyboardInterrupt
+
+
+def _summarise(
+    console: Console,
+    reports: dict[str, Report],
+    produced: dict[str, int],
+    latencies: dict[str, tuple[int | None, int | None]],
+) -> bool:
+    """Say what was proved; return whether all of it was."""
+    console.print()
+    for flow, report in reports.items():
+        p50, p99 = latencies[flow]
+        console.print(f"{flow}: {produced[flow]} records produced; {report.summary()}")
+        console.print(f"  latency, record made to acknowledged: p50 <= {p50} ms, p99 <= {p99} ms")
+    good = all(report.ok for report in reports.values())
+    console.print(
+        "Every record was verified: same key, value, headers, timestamp and order on both sides."
+        if good
+        else "NOT every record could be verified; see above."
+    )
+    return good

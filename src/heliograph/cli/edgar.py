@@ -6,10 +6,10 @@ import time
 from collections.abc import Iterator
 from itertools import islice
 
+from heliograph.errors import KafkaFault
 from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.plain import plain_batch
 from heliograph.kafka.produce import Lane, Producer, Refused
-from heliograph.errors import KafkaFault
 from heliograph.model import Endpoint, TopicPartition
 
 _STEP = 0.05

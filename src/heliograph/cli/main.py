@@ -22,6 +22,7 @@ class Command(NamedTuple):
 
 
 COMMANDS: dict[str, Command] = {
+    "demo": Command("heliograph.cli.demo:demo", "Two real clusters, load, the mirror, the proof."),
     "run": Command("heliograph.cli.run:run", "Mirror what an mm2.properties file says."),
     "verify": Command("heliograph.cli.verify:verify", "Account for every record of a flow."),
     "kafka": Command("heliograph.cli.kafka:app", "Run real Kafka clusters on this machine."),

@@ -143,6 +143,9 @@ class FlowRunner(threading.Thread):
             self._known = store.load()
             job = self._open_job()
             self._assign(job, store, source, target)
+            while not self._engine.wait(_TICK):
+                if self._stopping.is_set():
+                    return
             job.start(self._engine)
             self._job = job
             try:

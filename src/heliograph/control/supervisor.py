@@ -1,6 +1,5 @@
 """All flows of one driver: a runner each, one Spark session, one place where leases are granted."""
 
-import threading
 from collections.abc import Sequence
 
 from heliograph.config.flow import FlowConfig
@@ -21,7 +20,7 @@ class Supervisor:
 
     def start(self) -> None:
         """Start every flow. Spark comes up meanwhile: it takes longer than finding the topics."""
-        threading.Thread(target=self.engine.session, name="spark", daemon=True).start()
+        self.engine.start()
         for runner in self._runners:
             runner.start()
 

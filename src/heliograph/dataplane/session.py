@@ -5,13 +5,16 @@ import shutil
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from concurrent.futures import Future
 from pathlib import Path
 
+from pyspark import SparkConf, SparkContext
+from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
-from heliograph.dataplane.source import MirrorDataSource
+from heliograph.dataplane.source import FORMAT, WARM_UP, MirrorDataSource
+from heliograph.errors import MirrorError
 
 SPARK_LOG = "spark.log"
 _LOG_CONFIG = Path(__file__).with_name("log4j2.properties").as_uri()
@@ -47,37 +50,71 @@ class Engine:
         self._slots = slots
         self._extra = extra
         self.scratch = Path(tempfile.mkdtemp(prefix="heliograph-"))
-        self._lock = threading.Lock()
-        self._session: SparkSession | None = None
+        self._opened: Future[SparkSession] = Future()
+
+    def start(self) -> None:
+        """Start Spark in the background; that takes seconds."""
+        threading.Thread(target=self._open, name="spark", daemon=True).start()
+
+    def wait(self, within: float) -> bool:
+        """Return whether Spark is up, after waiting for it; raise if it could not be started."""
+        try:
+            self._opened.result(within)
+        except TimeoutError:
+            return False
+        return True
 
     def session(self) -> SparkSession:
-        """Return the session, starting Spark on the first call; that takes seconds."""
-        with self._lock:
-            if self._session is None:
-                self._session = open_session(self._slots, self._extra, self.scratch)
-            # Registered sources are looked up in the calling thread's active session, and a thread
-            # other than the one that started Spark has none.
-            spark = self._session
-            jvm = spark._jvm  # noqa: SLF001
-            assert jvm is not None, "a session on a JVM of its own, not Spark Connect"
-            jvm.SparkSession.setActiveSession(spark._jsparkSession)  # noqa: SLF001
-            return spark
+        """Return the session, once it is there, as the calling thread's own."""
+        spark = self._opened.result()
+        # Registered sources are looked up in the calling thread's active session, and a thread other
+        # than the one that started Spark has none.
+        jvm = spark._jvm  # noqa: SLF001
+        assert jvm is not None, "a session on a JVM of its own, not Spark Connect"
+        jvm.SparkSession.setActiveSession(spark._jsparkSession)  # noqa: SLF001
+        return spark
 
     def alive(self) -> bool:
         """Whether the JVM runs; a driver whose JVM is gone can only end."""
-        with self._lock:
-            if self._session is None:
-                return True
-            process = getattr(self._session.sparkContext._gateway, "proc", None)  # noqa: SLF001
-            return process is None or process.poll() is None
+        if not self._opened.done() or self._opened.exception() is not None:
+            return True
+        process = getattr(self._opened.result().sparkContext._gateway, "proc", None)  # noqa: SLF001
+        return process is None or process.poll() is None
 
     def close(self) -> None:
-        """Stop Spark and delete its scratch; losing that loses nothing."""
-        with self._lock:
-            if self._session is not None:
-                self._session.stop()
-                self._session = None
+        """Stop Spark and delete its scratch, which loses nothing.
+
+        A JVM that is still coming up ends with this process: it watches our end of a pipe.
+        """
+        if self._opened.done() and self._opened.exception() is None:
+            self._opened.result().stop()
         shutil.rmtree(self.scratch, ignore_errors=True)
+
+    def _open(self) -> None:
+        try:
+            self._opened.set_result(open_session(self._slots, self._extra, self.scratch))
+        except Exception as exc:  # noqa: BLE001 - the edge: whoever waits for the session gets it
+            self._opened.set_exception(SparkNotStarted(str(exc), self.last_words()))
+
+    def last_words(self) -> str:
+        """Return the end of what Spark wrote to its log."""
+        try:
+            lines = (self.scratch / SPARK_LOG).read_text(errors="replace").splitlines()
+        except FileNotFoundError:
+            return ""
+        return "\n".join(lines[-15:])
+
+
+class SparkNotStarted(MirrorError):
+    """Spark did not come up."""
+
+    def __init__(self, reason: str, log: str) -> None:
+        super().__init__(reason, log)
+        self.reason = reason
+        self.log = log
+
+    def __str__(self) -> str:
+        return f"Spark did not start: {self.reason}. Its last lines:\n{self.log}"
 
 
 def open_session(slots: int, extra: Mapping[str, str], scratch: Path) -> SparkSession:
@@ -90,24 +127,33 @@ def open_session(slots: int, extra: Mapping[str, str], scratch: Path) -> SparkSe
         **_SETTINGS,
         **extra,
     }
-    builder = SparkSession.builder
+    conf = SparkConf(loadDefaults=False)
     for key, value in settings.items():
-        builder = builder.config(key, value)
-    with _errors_to(scratch / SPARK_LOG):
-        session = builder.getOrCreate()
+        conf.set(key, value)
+    # The JVM and the Python workers below it write errors to a file: what matters of them reaches the
+    # driver's own log as one sentence.
+    with (scratch / SPARK_LOG).open("ab") as log:
+        gateway = launch_gateway(conf, {"stdout": log, "stderr": log})  # type: ignore[no-untyped-call]  # pyspark's own
+    session = SparkSession(SparkContext(conf=conf, gateway=gateway))
     session.dataSource.register(MirrorDataSource)
+    _warm_up(session, scratch)
     return session
 
 
-@contextmanager
-def _errors_to(file: Path) -> Iterator[None]:
-    """Send the standard error of processes started meanwhile (the JVM, its workers) to `file`."""
-    kept = os.dup(2)
-    log = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-    try:
-        os.dup2(log, 2)
-        yield
-    finally:
-        os.dup2(kept, 2)
-        os.close(kept)
-        os.close(log)
+def _warm_up(session: SparkSession, scratch: Path) -> None:
+    """Run an empty epoch to its commit: Spark starts a Python process for each step on first use.
+
+    Without it the first epoch of a flow would end with a pause of seconds, for the commit's process.
+    """
+    options = {"slices": "1", WARM_UP: "true"}
+    checkpoint = tempfile.mkdtemp(prefix="warm-up-", dir=scratch)
+    (
+        session.readStream.format(FORMAT)
+        .options(**options)
+        .load()
+        .writeStream.format(FORMAT)
+        .options(**options, checkpointLocation=checkpoint)
+        .trigger(availableNow=True)
+        .start()
+        .awaitTermination()
+    )

@@ -21,12 +21,13 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from heliograph.dataplane.assignment import Claim
-from heliograph.dataplane.chunks import SQL_SCHEMA
+from heliograph.dataplane.chunks import SQL_SCHEMA, TICK
 from heliograph.dataplane.lease import Lease
 from heliograph.dataplane.reader import SliceReader
 from heliograph.dataplane.writer import SliceWriter
 
 FORMAT = "heliograph"
+WARM_UP = "warm.up"  # an option: walk every step of an epoch without a flow
 
 
 class SlicePartition(InputPartition):
@@ -53,6 +54,9 @@ class MirrorStreamReader(DataSourceStreamReader):
         return [SlicePartition(end["epoch"]) for _ in range(int(self._options["slices"]))]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        if WARM_UP in self._options:
+            yield TICK
+            return
         lease = _take_lease(self._options, "reader", partition.value)
         try:
             yield from SliceReader(lease, lease.assignment()).rows()
@@ -70,6 +74,10 @@ class MirrorStreamWriter(DataSourceStreamArrowWriter):
         self._options = options
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        if WARM_UP in self._options:
+            for _ in iterator:
+                pass
+            return WriterCommitMessage()
         lease = _take_lease(self._options, "writer", -1)
         try:
             SliceWriter(lease, lease.assignment()).write(iterator)

@@ -222,4 +222,5 @@ def _run(
     if session is not None:
         return run_job(session, ends, pairs, on_progress)
     with closing(Engine(min(_SLOTS, len(pairs)), config.spark)) as engine:
+        engine.start()
         return run_job(engine.session(), ends, pairs, on_progress)
