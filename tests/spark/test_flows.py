@@ -19,6 +19,7 @@ from tests.mirrors import Mirror, assert_copied, flow_properties, unique_alias
 
 pytestmark = pytest.mark.spark
 
+IDENTITY = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
 STARTING = 90  # Spark takes its time to start on a busy machine
 
 
@@ -55,13 +56,19 @@ class Pair:
 def pair(
     source: LiveCluster, target: LiveCluster, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Pair]:
-    a, b = unique_alias("A"), unique_alias("B")
+    a, b, c = unique_alias("A"), unique_alias("B"), unique_alias("C")
     topics = r".*flows\\..*"
     properties = {
         **flow_properties((a, source.bootstrap), (b, target.bootstrap), topics),
         f"{b}->{a}.enabled": "true",
         f"{b}->{a}.topics": topics,
-        "tasks.max": "2",
+        f"{a}->{b}.tasks.max": "2",
+        # The first cluster under another alias: a flow that keeps names.
+        "clusters": f"{a}, {b}, {c}",
+        f"{c}.bootstrap.servers": source.bootstrap,
+        f"{c}->{b}.enabled": "true",
+        f"{c}->{b}.topics": r"identity\\..*",
+        f"{c}->{b}.replication.policy.class": IDENTITY,
         f"{b}.offset.flush.interval.ms": "1000",
     }
     with Mirror(tmp_path_factory.mktemp("mirror"), properties) as mirror:
@@ -210,6 +217,13 @@ def arrivals_while(
     return arrivals
 
 
+def test_identity_naming_keeps_the_name(pair: Pair) -> None:
+    topic = pair.source.create_topic(3, name=f"identity.{unique_name()}")
+    pair.source.produce(topic, [Outgoing(b"%d" % i, partition=i % 3) for i in range(300)])
+
+    assert_copied(pair.source, topic, pair.target, topic, pair.mirror)
+
+
 def test_stop_and_start_lose_and_repeat_nothing(pair: Pair) -> None:
     topic = pair.create(3)
     still = pair.create()
@@ -230,19 +244,3 @@ def test_stop_and_start_lose_and_repeat_nothing(pair: Pair) -> None:
     pair.pass_a_refresh()
     pair.check(topic)
     pair.check(still)
-
-
-def test_identity_naming_keeps_the_name(
-    source: LiveCluster, target: LiveCluster, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    topic = source.create_topic(3, name=f"identity.{unique_name()}")
-    source.produce(topic, [Outgoing(b"%d" % i, partition=i % 3) for i in range(300)])
-    properties = flow_properties(
-        (unique_alias(), source.bootstrap),
-        (unique_alias("B"), target.bootstrap),
-        r"identity\\..*",
-        replication_policy_class="org.apache.kafka.connect.mirror.IdentityReplicationPolicy",
-    )
-
-    with Mirror(tmp_path_factory.mktemp("identity"), properties) as mirror:
-        assert_copied(source, topic, target, topic, mirror, within=STARTING)

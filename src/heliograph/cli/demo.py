@@ -22,8 +22,8 @@ from heliograph.control.runner import FlowStatus, State
 from heliograph.control.supervisor import Supervisor
 from heliograph.embedded.cluster import start_cluster
 from heliograph.errors import MirrorError
-from heliograph.kafka.cluster import Cluster, patiently
-from heliograph.kafka.topics import create_topic
+from heliograph.kafka.cluster import Cluster
+from heliograph.kafka.topics import await_topics, create_topic
 from heliograph.model import Endpoint
 from heliograph.recovery.verify import verify_flow
 from heliograph.recovery.verify_report import Report
@@ -50,7 +50,7 @@ def demo(
 ) -> None:
     """Show two clusters mirroring each other through Spark, and prove that every record arrived."""
     set_up_logs("WARNING")
-    console = Console(highlight=False)
+    console = Console(highlight=False, soft_wrap=True)
     live = console.is_terminal and not headless
     signal.signal(signal.SIGTERM, _interrupt)
     with ExitStack() as cleanup:
@@ -101,7 +101,8 @@ def _start_clusters(console: Console, folder: Path, cleanup: ExitStack) -> Mirro
     for flow in config.flows:
         with _connected(flow.source) as source:
             topic, partitions = _LOGS[flow.flow.source]
-            patiently(lambda: create_topic(source, topic, partitions, 1))  # noqa: B023 - called at once
+            create_topic(source, topic, partitions, 1)
+            await_topics(source, {topic: partitions})
     return config
 
 

@@ -49,7 +49,6 @@ class EdgarProducer(threading.Thread):
             [Lane(index, TopicPartition(topic, index)) for index in range(partitions)],
             on_stored=lambda _: None,
             on_refused=self._refused.append,
-            max_in_flight=1,
         )
 
     def run(self) -> None:
@@ -58,7 +57,7 @@ class EdgarProducer(threading.Thread):
         turn = 0
         while not self._stopping.wait(_STEP):
             due = int((time.monotonic() - began) * self._rate) - self.produced
-            share = max(due // self._lanes, 1)
+            share = -(-due // self._lanes)
             while due > 0:
                 count = min(share, due)
                 self._producer.offer(
@@ -67,9 +66,8 @@ class EdgarProducer(threading.Thread):
                 turn += 1
                 due -= count
                 self.produced += count
-            self._producer.pump(0.0)
-        while not self._producer.idle:
-            self._producer.pump(_STEP)
+            while not self._producer.idle:
+                self._producer.pump(_STEP)
         self._cluster.close()
 
     def stop(self) -> int:

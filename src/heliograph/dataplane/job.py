@@ -242,6 +242,7 @@ class FlowJob:
                 attempt = self._new_attempt(claim)
         with self._lock:
             attempt.lines[claim.role] = line
+            self.epochs = max(self.epochs, claim.epoch)
             if self._ending:
                 line.send({"end": True})
             return self._assignment(attempt, claim.role)
@@ -304,7 +305,6 @@ class FlowJob:
                 partition.clean = False
             attempt = Attempt(claim.task, members, resuming)
             self._attempts[claim.slice_index] = attempt
-            self.epochs = max(self.epochs, claim.epoch)
             return attempt
 
     def _assignment(self, attempt: Attempt, role: str) -> Assignment:

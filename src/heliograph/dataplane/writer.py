@@ -37,6 +37,7 @@ from heliograph.wire.unpack import unpack
 
 _REPORT_EVERY = 1.0
 _WAIT = 0.25
+_ANSWERS = 0.005
 
 
 class SliceWriter:
@@ -83,9 +84,13 @@ class SliceWriter:
 
     def _write_row(self, row: pa.RecordBatch) -> None:
         index, chunk = open_row(row)
-        if chunk is not None:
-            for section in decode_index(index):
-                self._write_section(chunk, section)
+        if chunk is None:
+            # A tick: the source has no more for the moment, so there is time to hear the answers to
+            # what was sent last, which would else wait for the next row.
+            self._pump(0.0 if self._producer.idle else _ANSWERS)
+            return
+        for section in decode_index(index):
+            self._write_section(chunk, section)
         self._pump(0.0)
         # The next row is asked for only when all of this one is on its way: that is what holds the
         # reader back, and what bounds memory to the requests in flight and one chunk.

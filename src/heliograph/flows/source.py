@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from heliograph.config.flow import FlowConfig
 from heliograph.errors import KafkaFault
-from heliograph.kafka.cluster import Cluster, Topic
+from heliograph.kafka.cluster import Cluster, Topic, patiently
 from heliograph.kafka.offsets import EARLIEST, LATEST, list_offsets
-from heliograph.kafka.topics import create_topic, grow_topic, topic_configs
+from heliograph.kafka.topics import await_topics, create_topic, grow_topic, topic_configs
 from heliograph.model import Position, TopicPartition
 from heliograph.policy.filters import NameFilter, replicates
 from heliograph.policy.naming import NamingPolicy, naming_for
@@ -71,9 +71,9 @@ def refresh_topics(config: FlowConfig, source: Cluster, target: Cluster) -> Inve
     selected = select_topics(config, source.describe().values())
     existing = target.describe()
     wanted = {remote: len(topic.leaders) for remote, topic in selected.items()}
-    refused = _apply(config, target, wanted, existing)
-    if refused or any(remote not in existing for remote in wanted):
-        existing = target.describe()
+    refused, changed = _apply(config, target, wanted, existing)
+    if changed:
+        existing = {**existing, **await_topics(target, changed)}
     limits = topic_configs(target, [r for r in wanted if r in existing], [_MAX_MESSAGE_BYTES])
     routes = []
     for remote, topic in sorted(selected.items()):
@@ -90,9 +90,10 @@ def refresh_topics(config: FlowConfig, source: Cluster, target: Cluster) -> Inve
 
 def _apply(
     config: FlowConfig, target: Cluster, wanted: Mapping[str, int], existing: Mapping[str, Topic]
-) -> dict[str, str]:
-    """Carry the plan out; return why a topic could not be made or grown, by its name."""
+) -> tuple[dict[str, str], dict[str, int]]:
+    """Carry the plan out; return why a topic could not be made or grown, and those that were."""
     refused = {}
+    changed = {}
     for step in plan_topics(wanted, {name: len(t.leaders) for name, t in existing.items()}):
         try:
             if isinstance(step, CreateTopic):
@@ -106,9 +107,10 @@ def _apply(
             else:
                 grow_topic(target, step.topic, step.partitions)
                 log.info("flow=%s grew topic=%s to %d", config.flow, step.topic, step.partitions)
+            changed[step.topic] = step.partitions
         except KafkaFault as exc:
             refused[step.topic] = str(exc)
-    return refused
+    return refused, changed
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,10 +152,11 @@ def plan_starts(
             starts.append(Start(route, Position(found.upstream, found.downstream), anew))
     if fresh:
         which = LATEST if config.auto_offset_reset == "latest" else EARLIEST
-        firsts = list_offsets(source, [route.source for route in fresh], which)
+        firsts = patiently(lambda: list_offsets(source, [route.source for route in fresh], which))
         unpaired += [(route, firsts[route.source]) for route in fresh]
     if unpaired:
-        ends = list_offsets(target, [route.remote for route, _ in unpaired], LATEST)
+        remotes = [route.remote for route, _ in unpaired]
+        ends = patiently(lambda: list_offsets(target, remotes, LATEST))
         starts += [Start(route, Position(at, ends[route.remote])) for route, at in unpaired]
     return starts
 

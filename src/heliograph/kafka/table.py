@@ -10,7 +10,7 @@ from heliograph.kafka.offsets import EARLIEST, LATEST, list_offsets
 from heliograph.kafka.plain import plain_batch
 from heliograph.kafka.produce import Lane, Producer, Refused
 from heliograph.kafka.scan import scan
-from heliograph.kafka.topics import create_topic
+from heliograph.kafka.topics import await_topics, create_topic
 from heliograph.model import TopicPartition
 from heliograph.wire.primitives import partition_for_key
 from heliograph.wire.records import decode_body
@@ -36,6 +36,7 @@ class Table:
                     self._cluster, self.topic, partitions, replication_factor, config
                 )
             )
+            await_topics(self._cluster, {self.topic: partitions})
 
     def read(self) -> dict[bytes, bytes]:
         """Return the latest value of every key, up to the end as it is now; a deleted key is absent."""

@@ -1,6 +1,8 @@
 """Topics on a cluster: what there is, and making or growing what a plan asks for."""
 
+import time
 from collections.abc import Iterable, Mapping
+from datetime import timedelta
 
 from kafka.protocol.admin import (
     CreatePartitionsRequest,
@@ -9,10 +11,12 @@ from kafka.protocol.admin import (
 )
 
 from heliograph.errors import KafkaFault
-from heliograph.kafka.cluster import Cluster
+from heliograph.kafka.cluster import NO_LEADER, Cluster, Topic, patiently
 from heliograph.kafka.faults import TOPIC_ALREADY_EXISTS, error_name, fault_for, is_retriable
 
 _TIMEOUT_MS = 30_000
+_PATIENCE = timedelta(seconds=15)
+_PAUSE = 0.05
 _TOPIC_RESOURCE = 2
 _NO_ASSIGNMENT: list[object] = []
 
@@ -45,6 +49,25 @@ def create_topic(
     (answer,) = cluster.call(request).topics
     if answer.error_code not in (0, TOPIC_ALREADY_EXISTS):
         raise _refusal(f"create topic {name} on {cluster.endpoint.cluster}", answer)
+
+
+def await_topics(
+    cluster: Cluster, wanted: Mapping[str, int], within: timedelta = _PATIENCE
+) -> dict[str, Topic]:
+    """Return these topics once all their partitions have leaders, or what there is of them in time.
+
+    A broker answers for a topic a moment after the controller has made it.
+    """
+    deadline = time.monotonic() + within.total_seconds()
+    while True:
+        found = patiently(lambda: cluster.describe(wanted), within)
+        ready = all(
+            name in found and sum(n != NO_LEADER for n in found[name].leaders) >= partitions
+            for name, partitions in wanted.items()
+        )
+        if ready or time.monotonic() > deadline:
+            return found
+        time.sleep(_PAUSE)
 
 
 def grow_topic(cluster: Cluster, name: str, partitions: int) -> None:
