@@ -3,7 +3,7 @@
 import os
 import random
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -40,9 +40,10 @@ class Scene:
         except KafkaException:
             return 0  # the topic is being made
 
-    def wait_for_progress(self, records: int = 500) -> None:
+    def wait_for_progress(self, records: int = 500, by: Mirror | None = None) -> None:
         before = self.copied()
-        eventually(lambda: self.copied() > before + records, within=90, describe=self.mirror.tail)
+        tail = (by or self.mirror).tail
+        eventually(lambda: self.copied() > before + records, within=90, describe=tail)
 
     def wait_for_all(self, produced: int) -> None:
         eventually(
@@ -56,10 +57,11 @@ class Scene:
 
 
 @pytest.fixture
-def scene(
-    source: LiveCluster, target: LiveCluster, tmp_path: Path, request: pytest.FixtureRequest
-) -> Scene:
-    return Scene(source, target, tmp_path, request.node.name)
+def scene(source: LiveCluster, target: LiveCluster, tmp_path: Path) -> Iterator[Scene]:
+    scene = Scene(source, target, tmp_path, "mirror")
+    yield scene
+    if scene.mirror.is_alive:
+        send_to_all(tree(scene.mirror.pid), signal.SIGKILL)
 
 
 def _kill_driver(mirror: Mirror) -> None:
@@ -114,10 +116,10 @@ def test_a_writer_that_slept_through_its_succession_changes_nothing(
         asleep = tree(scene.mirror.pid)
         send_to_all(asleep, signal.SIGSTOP)
         with successor:
-            scene.wait_for_progress()
+            scene.wait_for_progress(by=successor)
             send_to_all(asleep, signal.SIGCONT)
             eventually(lambda: bool(scene.mirror.lines("fenced")), describe=scene.mirror.tail)
-            scene.wait_for_progress()
+            scene.wait_for_progress(by=successor)
             produced = load.stop()
             scene.wait_for_all(produced)
             send_to_all(tree(scene.mirror.pid), signal.SIGKILL)

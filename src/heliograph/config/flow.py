@@ -108,7 +108,6 @@ class FlowConfig:
     partition_fetch_max_bytes: int
     max_in_flight_requests: int
     on_loss: str
-    on_oversized: str
     merge_max_bytes: int
     checkpoints: CheckpointConfig
     heartbeats: HeartbeatConfig
@@ -199,7 +198,6 @@ def flow_config(
         partition_fetch_max_bytes=own.PARTITION_FETCH_MAX_BYTES.read(props),
         max_in_flight_requests=own.MAX_IN_FLIGHT_REQUESTS.read(props),
         on_loss=own.ON_LOSS.read(props),
-        on_oversized=own.ON_OVERSIZED.read(props),
         merge_max_bytes=own.MERGE_MAX_BYTES.read(props),
         checkpoints=_checkpoints(marks, syncs_on),
         heartbeats=_heartbeats(beats),

@@ -41,7 +41,7 @@ _EPOCH_SECONDS = whole("INT", 5, 86400)
 EPOCH = Field(
     "epoch.seconds",
     Kind("INT", _epoch),
-    timedelta(seconds=60),
+    timedelta(seconds=45),
     "How long one run of the tasks lasts before positions are handed over.",
     _OURS,
 )
@@ -69,13 +69,6 @@ ON_LOSS = Field(
     "What to do when the source has deleted records not yet mirrored.",
     _OURS,
 )
-ON_OVERSIZED = Field(
-    "on.oversized",
-    one_of("stop", "quarantine"),
-    "stop",
-    "What to do with a record the target finds too large.",
-    _OURS,
-)
 MERGE_MAX_BYTES = Field(
     "merge.max.bytes", COUNT, 262144, "Batches smaller than this in all are written as one.", _OURS
 )
@@ -86,6 +79,5 @@ OWN: tuple[Field[object], ...] = (
     PARTITION_FETCH_MAX_BYTES,
     MAX_IN_FLIGHT_REQUESTS,
     ON_LOSS,
-    ON_OVERSIZED,
     MERGE_MAX_BYTES,
 )
