@@ -115,7 +115,14 @@ def plan_verify(config: FlowConfig, topics: str | None = None) -> VerifyPlan:
             for partition in topic.partitions
         }
         mirrored = {p: r for p, r in routes.items() if _exists(r, existing)}
-        pairs = _pairs(config, source, target, mirrored, existing)
+        ids = {topic.name: str(topic.topic_id) for topic in selected.values()}
+        saved = {
+            partition: position
+            for partition, position in _saved_positions(config, target, existing).items()
+            # One of a topic that was deleted and made again says nothing of this one.
+            if position.topic_id in (None, ids.get(partition.topic))
+        }
+        pairs = _pairs(config, source, target, mirrored, saved)
         lonely = [partition for partition in routes if partition not in mirrored]
         committed_only = config.isolation_level == "read_committed"
         return VerifyPlan(pairs, tuple(_with_records(source, lonely, committed_only)))
@@ -126,12 +133,11 @@ def _pairs(
     source: Cluster,
     target: Cluster,
     routes: Mapping[TopicPartition, TopicPartition],
-    existing: Mapping[str, Topic],
+    saved: Mapping[TopicPartition, SourceOffset],
 ) -> tuple[PartitionPair, ...]:
     if not routes:
         return ()
     committed_only = config.isolation_level == "read_committed"
-    saved = _saved_positions(config, target, existing)
     remotes = list(routes.values())
     target_ends = _offsets(target, remotes, LATEST, committed_only=True)
     source_ends = _offsets(source, routes, LATEST, committed_only=committed_only)
