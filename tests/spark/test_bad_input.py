@@ -122,7 +122,6 @@ def test_a_topic_deleted_while_it_is_copied_stops_alone(rig: Rig) -> None:
     rig.check(other)
 
 
-@pytest.mark.xfail(reason="what was read together with a refused record is not sent", strict=False)
 def test_records_before_a_refused_one_are_copied(rig: Rig) -> None:
     topic = f"bad.{unique_name()}"
     rig.target.create_topic(1, {"max.message.bytes": "2000"}, name=topic)

@@ -189,7 +189,6 @@ def test_timestamps_that_are_old_and_out_of_order(rig: Rig) -> None:
     check_timestamps(rig, [1, 20 * YEAR_MS, NOW, 1000, NOW - 1, 20 * YEAR_MS, NOW + 5, 1], FOREVER)
 
 
-@pytest.mark.xfail(reason="remote topics are made without the configuration of the source's")
 def test_timestamps_of_the_future(rig: Rig) -> None:
     check_timestamps(
         rig,

@@ -36,7 +36,10 @@ class ForeignRecords(MirrorError):
 
 @dataclass(slots=True)
 class Slot:
-    """The state of one lane. `upstream` and `downstream` are stored; `read_to` is only read."""
+    """The state of one lane. `upstream` and `downstream` are stored; `read_to` is only read.
+
+    A slot that is `stopped` takes nothing more; `halt` says why, until what is on the way is stored.
+    """
 
     share: Share
     identity: ProducerIdentity
@@ -49,6 +52,7 @@ class Slot:
     tail: deque[tuple[int, TailBatch]] = field(default_factory=deque)
     bodies: deque[int] = field(default_factory=deque)
     stopped: bool = False
+    halt: tuple[str, str] | None = None
     records: int = 0
     bytes: int = 0
 

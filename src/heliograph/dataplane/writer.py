@@ -28,7 +28,8 @@ from heliograph.wire.record_batch import (
     MAGIC_AT,
     BatchHeader,
     Extent,
-    check_crc,
+    corrupt_batch,
+    crc_matches,
     first_offset_of,
     read_header,
 )
@@ -106,10 +107,10 @@ class SliceWriter:
                 slot.pending += 1
                 self._producer.offer(section.slot, batch)
         except CorruptRecord as exc:
-            self._stop(section.slot, "corrupt", str(exc))
+            self._halt(section.slot, "corrupt", str(exc))
             return
         except RecordTooLarge as exc:
-            self._stop(section.slot, "too-large", str(exc))
+            self._halt(section.slot, "too-large", str(exc))
             return
         except ForeignRecords as exc:
             self._fail(exc, section.slot)
@@ -126,8 +127,9 @@ class SliceWriter:
         for extent in extents:
             view = chunk[extent.start : extent.start + extent.size]
             header = read_header(view, 0) if view[MAGIC_AT] >= 2 else None
-            if header is not None:
-                check_crc(view, Extent(0, extent.size), header)
+            if header is not None and not crc_matches(view, header):
+                yield from packer.flush()
+                raise corrupt_batch(header)
             if slot.behind or first_offset_of(header) < slot.read_to:
                 exact = packer.verdict(header, extent.size) is Verdict.PASS
                 records = self._left(slot, view, header, exact=exact)
@@ -183,15 +185,25 @@ class SliceWriter:
         slot.records += batch.count
         slot.bytes += HEADER_SIZE + len(batch.payload)
         slot.advance()
+        if slot.halt is not None and not slot.pending:
+            self._stop(stored.slot, *slot.halt)
         self._latency.add(time.time() * 1000 - batch.max_timestamp, batch.count)
         self._changed.add(stored.slot)
 
     def _refused(self, refused: Refused) -> None:
         self._stop(refused.slot, "refused", f"the target answered: {refused.reason}")
 
-    def _stop(self, slot_index: int, kind: str, reason: str) -> None:
+    def _halt(self, slot_index: int, kind: str, reason: str) -> None:
+        """Stop a partition before a record that cannot be copied, once all before it are stored."""
         slot = self._slots[slot_index]
         slot.stopped = True
+        slot.halt = kind, reason
+        if not slot.pending:
+            self._stop(slot_index, kind, reason)
+
+    def _stop(self, slot_index: int, kind: str, reason: str) -> None:
+        slot = self._slots[slot_index]
+        slot.stopped, slot.halt = True, None
         self._producer.abandon(slot_index)
         self._lease.send(
             {

@@ -8,7 +8,13 @@ from heliograph.config.flow import FlowConfig
 from heliograph.errors import KafkaFault
 from heliograph.kafka.cluster import Cluster, Topic, patiently
 from heliograph.kafka.offsets import EARLIEST, LATEST, list_offsets
-from heliograph.kafka.topics import await_topics, create_topic, grow_topic, topic_configs
+from heliograph.kafka.topics import (
+    await_topics,
+    create_topic,
+    grow_topic,
+    own_configs,
+    topic_configs,
+)
 from heliograph.model import Position, TopicPartition
 from heliograph.policy.filters import NameFilter, replicates
 from heliograph.policy.naming import NamingPolicy, naming_for
@@ -71,7 +77,9 @@ def refresh_topics(config: FlowConfig, source: Cluster, target: Cluster) -> Inve
     selected = select_topics(config, source.describe().values())
     existing = target.describe()
     wanted = {remote: len(topic.leaders) for remote, topic in selected.items()}
-    refused, changed = _apply(config, target, wanted, existing)
+    missing = {remote: topic.name for remote, topic in selected.items() if remote not in existing}
+    configs = _creation_configs(config, source, missing)
+    refused, changed = _apply(config, target, wanted, existing, configs)
     if changed:
         existing = {**existing, **await_topics(target, changed)}
     limits = topic_configs(target, [r for r in wanted if r in existing], [_MAX_MESSAGE_BYTES])
@@ -88,8 +96,26 @@ def refresh_topics(config: FlowConfig, source: Cluster, target: Cluster) -> Inve
     return Inventory(tuple(routes), tuple(refused.values()))
 
 
+def _creation_configs(
+    config: FlowConfig, source: Cluster, missing: Mapping[str, str]
+) -> dict[str, dict[str, str]]:
+    """Return the configuration of remote topics to be made: what the source's have set, less excludes."""
+    if not missing:
+        return {}
+    excluded = NameFilter(config.config_properties_exclude, ()).accepts
+    own = own_configs(source, missing.values())
+    return {
+        remote: {key: value for key, value in own[name].items() if not excluded(key)}
+        for remote, name in missing.items()
+    }
+
+
 def _apply(
-    config: FlowConfig, target: Cluster, wanted: Mapping[str, int], existing: Mapping[str, Topic]
+    config: FlowConfig,
+    target: Cluster,
+    wanted: Mapping[str, int],
+    existing: Mapping[str, Topic],
+    configs: Mapping[str, Mapping[str, str]],
 ) -> tuple[dict[str, str], dict[str, int]]:
     """Carry the plan out; return why a topic could not be made or grown, and those that were."""
     refused = {}
@@ -97,7 +123,13 @@ def _apply(
     for step in plan_topics(wanted, {name: len(t.leaders) for name, t in existing.items()}):
         try:
             if isinstance(step, CreateTopic):
-                create_topic(target, step.topic, step.partitions, config.replication_factor)
+                create_topic(
+                    target,
+                    step.topic,
+                    step.partitions,
+                    config.replication_factor,
+                    configs[step.topic],
+                )
                 log.info(
                     "flow=%s created topic=%s partitions=%d",
                     config.flow,

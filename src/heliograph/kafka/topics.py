@@ -18,6 +18,7 @@ _TIMEOUT_MS = 30_000
 _PATIENCE = timedelta(seconds=15)
 _PAUSE = 0.05
 _TOPIC_RESOURCE = 2
+_SET_ON_TOPIC = 1
 _NO_ASSIGNMENT: list[object] = []
 
 
@@ -106,6 +107,32 @@ def topic_configs(
     for result in cluster.call(request).results:
         if result.error_code == 0:
             found[result.resource_name] = {entry.name: entry.value for entry in result.configs}
+    return found
+
+
+def own_configs(cluster: Cluster, names: Iterable[str]) -> dict[str, dict[str, str]]:
+    """Return what was set on each topic itself; broker defaults and secrets are left out."""
+    request = DescribeConfigsRequest(
+        resources=[
+            DescribeConfigsRequest.DescribeConfigsResource(
+                resource_type=_TOPIC_RESOURCE, resource_name=name, configuration_keys=None
+            )
+            for name in names
+        ],
+        include_synonyms=False,
+        include_documentation=False,
+    )
+    found = {}
+    for result in cluster.call(request).results:
+        if result.error_code:
+            raise fault_for(
+                f"describe the configuration of {result.resource_name}", result.error_code
+            )
+        found[result.resource_name] = {
+            entry.name: entry.value
+            for entry in result.configs
+            if entry.config_source == _SET_ON_TOPIC and not entry.is_sensitive
+        }
     return found
 
 

@@ -116,14 +116,21 @@ def find_batches(buffer: Buffer, start: int, end: int) -> Iterator[Extent]:
         start += size
 
 
+def crc_matches(batch: memoryview, header: BatchHeader) -> bool:
+    """Whether a batch is what its producer and broker wrote."""
+    return bool(crc32c(batch[21:]) == header.crc)
+
+
+def corrupt_batch(header: BatchHeader) -> CorruptRecord:
+    return CorruptRecord(
+        f"the batch at upstream offset {header.base_offset} does not match its CRC {header.crc:08x}"
+    )
+
+
 def check_crc(buffer: memoryview, extent: Extent, header: BatchHeader) -> None:
     """Raise CorruptRecord unless the batch is what its producer and broker wrote."""
-    actual = crc32c(buffer[extent.start + 21 : extent.start + extent.size])
-    if actual != header.crc:
-        raise CorruptRecord(
-            f"the batch at upstream offset {header.base_offset} has CRC {actual:08x} "
-            f"where its header says {header.crc:08x}"
-        )
+    if not crc_matches(buffer[extent.start : extent.start + extent.size], header):
+        raise corrupt_batch(header)
 
 
 def restamp(
