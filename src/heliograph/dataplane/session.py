@@ -1,6 +1,7 @@
 """The Spark session: one per driver, with the settings that a stream of long epochs needs."""
 
 import os
+import shlex
 import shutil
 import sys
 import tempfile
@@ -41,6 +42,18 @@ _SETTINGS = {
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.extraJavaOptions": f"-XX:+UseSerialGC -Dlog4j2.configurationFile={_LOG_CONFIG}",
 }
+
+
+_QUICK_PYTHON = """\
+#!/bin/sh
+kept=
+IFS=:
+for path in $PYTHONPATH; do
+    case $path in *.zip) ;; *) kept="$kept${{kept:+:}}$path" ;; esac
+done
+unset IFS
+PYTHONPATH=$kept exec {python} "$@"
+"""
 
 
 class Engine:
@@ -119,8 +132,9 @@ class SparkNotStarted(MirrorError):
 
 def open_session(slots: int, extra: Mapping[str, str], scratch: Path) -> SparkSession:
     """Start Spark with room for `slots` tasks at once; `extra` are the user's own spark.* keys."""
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_DIRS", str(scratch))
+    if extra.get("spark.master", "local").startswith("local"):
+        os.environ.setdefault("PYSPARK_PYTHON", str(_quick_python(scratch)))
     settings = {
         "spark.master": f"local[{max(slots, 2)},8]",
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
@@ -138,6 +152,18 @@ def open_session(slots: int, extra: Mapping[str, str], scratch: Path) -> SparkSe
     session.dataSource.register(MirrorDataSource)
     _warm_up(session, scratch)
     return session
+
+
+def _quick_python(scratch: Path) -> Path:
+    """Return a command that runs this Python without the zipped pyspark that Spark puts first.
+
+    It is the installed one again, but modules in a zip are compiled anew by each process: 0.7 s
+    instead of 0.2 s for every daemon that Spark starts, of which there are seven.
+    """
+    command = scratch / "python"
+    command.write_text(_QUICK_PYTHON.format(python=shlex.quote(sys.executable)))
+    command.chmod(0o700)
+    return command
 
 
 def _warm_up(session: SparkSession, scratch: Path) -> None:
