@@ -153,7 +153,8 @@ class FlowRunner(threading.Thread):
                 self._tend(job, store, source, target)
             finally:
                 drained = job.stop(_DRAIN)
-                self._save(job, store, _LAST_SAVE)
+                if self._fatal is None:  # else the positions are somebody else's now
+                    self._save(job, store, _LAST_SAVE)
                 if not drained:
                     log.warning(
                         "flow=%s stopped before all it had read was written. Nothing is lost: "
@@ -292,8 +293,9 @@ class FlowRunner(threading.Thread):
 
     def _on_fatal(self, kind: str, reason: str) -> None:
         """Take note of a failure that a retry would only repeat. Called from a lease's thread."""
+        if self._fatal is None:
+            log.error("flow=%s FAILED (%s): %s", self._config.flow, kind, reason)
         self._fatal = reason
-        log.error("flow=%s FAILED (%s): %s", self._config.flow, kind, reason)
 
     def _failed(self, reason: str) -> None:
         self._state = State.FAILED
