@@ -115,7 +115,10 @@ class LiveCluster:
             RdPartition(topic, p): OffsetSpec.latest() for p in range(self.partition_count(topic))
         }
         found = self.admin.list_offsets(wanted) if wanted else {}
-        return [found[p].result(timeout=30).offset for p in sorted(found)]
+        try:
+            return [found[p].result(timeout=30).offset for p in sorted(found)]
+        except KafkaException:
+            return []  # a topic that is being made: its leader does not know yet
 
     def produce(
         self, topic: str, records: Iterable[Outgoing | bytes], **config: object

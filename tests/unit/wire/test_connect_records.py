@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from heliograph.errors import CorruptRecord
-from heliograph.model import Position, TopicPartition
+from heliograph.model import TopicPartition
 from heliograph.wire.connect_records import (
     SourceKey,
     SourceOffset,

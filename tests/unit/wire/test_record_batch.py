@@ -147,7 +147,7 @@ def test_a_flipped_bit_is_found(batch: bytes, data: st.DataObject) -> None:
     bad[at] ^= 1 << data.draw(st.integers(0, 7))
     view = memoryview(bytes(bad))
 
-    with pytest.raises(CorruptRecord, match="upstream offset 0 has CRC"):
+    with pytest.raises(CorruptRecord, match="upstream offset 0 does not match its CRC"):
         check_crc(view, Extent(0, len(view)), read_header(view, 0))
     with pytest.raises(CorruptRecord):
         unpack(view)
