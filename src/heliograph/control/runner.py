@@ -14,8 +14,9 @@ from enum import Enum
 
 from heliograph.config.flow import FlowConfig
 from heliograph.dataplane.assignment import Limits
-from heliograph.dataplane.job import FlowJob, JobOptions, Partition, Stop
+from heliograph.dataplane.job import FlowJob, JobOptions
 from heliograph.dataplane.lease_server import LeaseServer
+from heliograph.dataplane.partitions import Partition, Stop
 from heliograph.dataplane.session import Engine
 from heliograph.errors import MirrorError
 from heliograph.flows.progress import ProgressStore
@@ -29,8 +30,8 @@ log = logging.getLogger(__name__)
 _TICK = 0.25
 _FIRST_BACKOFF = timedelta(seconds=1)
 _LONGEST_BACKOFF = timedelta(seconds=60)
-_DRAIN = timedelta(seconds=9)
-_SAVE = timedelta(seconds=10)
+_DRAIN = timedelta(seconds=8)
+_SAVE = timedelta(seconds=3)
 _LAST_SAVE = timedelta(seconds=2)
 _TROUBLE = timedelta(seconds=3)
 
@@ -272,23 +273,23 @@ class FlowRunner(threading.Thread):
             stop = partition.stop
             if stop is None or stop.kind != "out-of-range":
                 continue
-            loss = explain_loss(source, partition.source, stop.upstream)
+            try:
+                loss = explain_loss(source, partition.source, stop.upstream)
+            except MirrorError as exc:
+                log.warning("flow=%s a loss could not be explained: %s", self._config.flow, exc)
+                return
             if loss is None:
                 job.reposition(partition.source, stop.upstream)
-            elif self._config.on_loss == "continue":
+            elif self._config.on_loss != "continue":
+                advice = f"{loss.reason}; set on.loss=continue to go on at {loss.resume}"
+                job.explain_stop(partition.source, "loss", advice)
+            elif job.reposition(partition.source, loss.resume):
                 log.error(
                     "flow=%s partition=%s LOSS: %s. on.loss=continue: it goes on at %d.",
                     self._config.flow,
                     partition.source,
                     loss.reason,
                     loss.resume,
-                )
-                job.reposition(partition.source, loss.resume)
-            else:
-                job.explain_stop(
-                    partition.source,
-                    "loss",
-                    f"{loss.reason}; set on.loss=continue to go on at {loss.resume}",
                 )
 
     def _on_fatal(self, kind: str, reason: str) -> None:

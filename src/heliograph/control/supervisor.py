@@ -1,11 +1,17 @@
 """All flows of one driver: a runner each, one Spark session, one place where leases are granted."""
 
+import logging
+import time
 from collections.abc import Sequence
 
 from heliograph.config.flow import FlowConfig
 from heliograph.control.runner import FlowRunner, FlowStatus, slices_for
 from heliograph.dataplane.lease_server import LeaseServer
 from heliograph.dataplane.session import Engine
+
+log = logging.getLogger(__name__)
+
+_PATIENCE = 12.0
 
 
 class Supervisor:
@@ -35,8 +41,15 @@ class Supervisor:
         """Drain and save every flow; Spark stays up."""
         for runner in self._runners:
             runner.stop()
+        deadline = time.monotonic() + _PATIENCE
         for runner in self._runners:
-            runner.join()
+            runner.join(max(deadline - time.monotonic(), 0.0))
+            if runner.is_alive():
+                log.warning(
+                    "flow=%s does not end, probably because a cluster does not answer; it is left behind. "
+                    "Nothing is lost: the next start finds out from the target.",
+                    runner.name,
+                )
 
     def stop(self) -> None:
         """Drain and save every flow, then stop Spark."""

@@ -14,7 +14,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
@@ -25,66 +25,17 @@ from heliograph.dataplane.assignment import Assignment, Claim, Limits, Share
 from heliograph.dataplane.latency import LatencyBuckets
 from heliograph.dataplane.lease import LeaseLost
 from heliograph.dataplane.lease_server import LeaseServer, Line
+from heliograph.dataplane.partitions import MAY_PASS, RETRY_STOPPED, Attempt, Partition, Stop
 from heliograph.dataplane.session import Engine
 from heliograph.dataplane.source import FORMAT
-from heliograph.kafka.cluster import Cluster, patiently
+from heliograph.errors import MirrorError
+from heliograph.kafka.cluster import NO_LEADER, Cluster, patiently
 from heliograph.kafka.fencing import fence
 from heliograph.kafka.offsets import LATEST, list_offsets
-from heliograph.model import Endpoint, Flow, Position, ProducerIdentity, TopicPartition
+from heliograph.model import Endpoint, Flow, Position, TopicPartition
 from heliograph.policy.topics import plan_slices
 
 log = logging.getLogger(__name__)
-
-RETRY_STOPPED = timedelta(seconds=60)
-_MAY_PASS = frozenset({"refused", "too-large", "corrupt", "target-truncated", "lost-topic"})
-
-
-@dataclass(frozen=True, slots=True)
-class Stop:
-    """Why a partition does not go on, and since when."""
-
-    kind: str
-    upstream: int
-    reason: str
-    since: float
-
-    def due(self, now: float) -> bool:
-        """Whether it is time to try again; what only a person can decide is never tried again."""
-        return self.kind in _MAY_PASS and now - self.since > RETRY_STOPPED.total_seconds()
-
-
-@dataclass(slots=True)
-class Partition:
-    """What the driver knows of one partition; changed under the job's lock only."""
-
-    source: TopicPartition
-    topic_id: str
-    remote: TopicPartition
-    max_message_bytes: int
-    position: Position
-    identity: ProducerIdentity | None = None
-    sequence: int = 0
-    clean: bool = False
-    end_offset: int = -1
-    records: int = 0
-    bytes: int = 0
-    stop: Stop | None = None
-
-    @property
-    def lag(self) -> int:
-        return max(self.end_offset - self.position.upstream, 0)
-
-
-@dataclass(slots=True)
-class Attempt:
-    """One task at work on a slice: its partitions by slot, and its two leases."""
-
-    task: int
-    slots: list[Partition]
-    resuming: frozenset[int]
-    lines: dict[str, Line] = field(default_factory=dict)
-    done: bool = False
-    troubles: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,9 +71,17 @@ class FlowJob:
         self._fencing = threading.Lock()
         self._query: StreamingQuery | None = None
         self._ending = False
+        self._grant_trouble: str | None = None
         self.verdicts: Counter[str] = Counter()
         self.latency = LatencyBuckets()
         self.epochs = 0
+        self._notes = {
+            "read": self._note_read,
+            "wrote": self._note_written,
+            "done": self._note_done,
+            "stopped": self._note_stop,
+            "alarm": self._note_alarm,
+        }
         leases.register(str(options.flow), self)
 
     def assign(self, partitions: Sequence[Partition]) -> bool:
@@ -209,13 +168,20 @@ class FlowJob:
         with self._lock:
             return list(self._partitions.values())
 
-    def reposition(self, source: TopicPartition, upstream: int) -> None:
-        """Go on with a stopped partition from another upstream offset, from the next epoch on."""
+    def reposition(self, source: TopicPartition, upstream: int) -> bool:
+        """Go on with a stopped partition from another upstream offset, from the next epoch on.
+
+        Not before all that was read of it is stored (invariant C): returns whether it was done.
+        """
         with self._lock:
             partition = self._partitions[source]
+            assert partition.stop is not None, "only a stopped partition is repositioned"
+            if partition.position.upstream < partition.stop.upstream:
+                return False
             partition.position = Position(upstream, partition.position.downstream)
             partition.stop = None
             self._end_epoch()
+            return True
 
     def explain_stop(self, source: TopicPartition, kind: str, reason: str) -> None:
         """Replace the reason of a stopped partition by a better one."""
@@ -229,6 +195,8 @@ class FlowJob:
         """Return what tasks are waiting for right now, such as a broker that does not answer."""
         with self._lock:
             found = {t for a in self._attempts.values() if not a.done for t in a.troubles.values()}
+            if self._grant_trouble is not None:
+                found.add(self._grant_trouble)
             return sorted(found)
 
     def grant(self, line: Line, claim: Claim) -> Assignment:
@@ -239,7 +207,11 @@ class FlowJob:
                 # A worker of an attempt that was given up before it got here.
                 raise LeaseLost(claim.flow, claim.slice_index)
             if attempt is None or attempt.task != claim.task:
-                attempt = self._new_attempt(claim)
+                try:
+                    attempt = self._new_attempt(claim)
+                except MirrorError as exc:
+                    self._grant_trouble = str(exc)
+                    raise
         with self._lock:
             attempt.lines[claim.role] = line
             self.epochs = max(self.epochs, claim.epoch)
@@ -248,22 +220,15 @@ class FlowJob:
             return self._assignment(attempt, claim.role)
 
     def heard(self, line: Line, claim: Claim, message: dict[str, Any]) -> None:
+        if "failed" in message:
+            self._note_failure(line, claim, message["failed"])
+            return
         with self._changed:
             attempt = self._attempts.get(claim.slice_index)
             if attempt is None or attempt.lines.get(claim.role) is not line:
                 return
             for kind, content in message.items():
-                match kind:
-                    case "read":
-                        self._note_read(attempt, content)
-                    case "wrote" | "done":
-                        self._note_written(attempt, content)
-                        if kind == "done":
-                            self._finish(attempt)
-                    case "stopped":
-                        self._note_stop(attempt, claim.role, content)
-                    case "failed":
-                        self._note_failure(attempt, content)
+                self._notes[kind](attempt, claim.role, content)
             self._changed.notify_all()
 
     def ended(self, line: Line, claim: Claim) -> None:
@@ -278,20 +243,13 @@ class FlowJob:
                     line.hang_up()
                 for partition in before.slots:
                     partition.clean = partition.clean and before.done
-            now = time.monotonic()
-            wanted = (
-                self._slices[claim.slice_index] if claim.slice_index < len(self._slices) else ()
-            )
-            members = (
-                []
-                if self._ending
-                else [
-                    p
-                    for p in map(self._partitions.__getitem__, wanted)
-                    if p.stop is None or p.stop.due(now)
-                ]
-            )
+                del self._attempts[claim.slice_index]
+            members = self._due(claim.slice_index)
             unfenced = [p for p in members if p.identity is None or not p.clean]
+        if unfenced:
+            lost = self._without_leader(unfenced)
+            members = [p for p in members if p not in lost]
+            unfenced = [p for p in unfenced if p not in lost]
         if unfenced:
             remotes = [p.remote for p in unfenced]
             identity = fence(self._target, self._options.transactional_id, remotes)
@@ -305,7 +263,35 @@ class FlowJob:
                 partition.clean = False
             attempt = Attempt(claim.task, members, resuming)
             self._attempts[claim.slice_index] = attempt
+            self._grant_trouble = None
             return attempt
+
+    def _due(self, slice_index: int) -> list[Partition]:
+        """Return the partitions that a slice may work on now: not stopped, and nobody else's."""
+        if self._ending or slice_index >= len(self._slices):
+            return []
+        now = time.monotonic()
+        # Slices may have been planned anew while an attempt of the old plan still drains.
+        held = {p.source for a in self._attempts.values() if not a.done for p in a.slots}
+        return [
+            p
+            for p in map(self._partitions.__getitem__, self._slices[slice_index])
+            if p.source not in held and (p.stop is None or p.stop.due(now))
+        ]
+
+    def _without_leader(self, partitions: list[Partition]) -> list[Partition]:
+        """Stop those whose remote partition cannot be written to: fencing would wait for them."""
+        topics = patiently(lambda: self._target.describe({p.remote.topic for p in partitions}))
+        lost = []
+        for partition in partitions:
+            topic = topics.get(partition.remote.topic)
+            leaders = topic.leaders if topic is not None else ()
+            index = partition.remote.index
+            if index >= len(leaders) or leaders[index] == NO_LEADER:
+                reason = f"{partition.remote} does not exist or has no leader"
+                self._stop(partition, "lost-remote", partition.position.upstream, reason)
+                lost.append(partition)
+        return lost
 
     def _assignment(self, attempt: Attempt, role: str) -> Assignment:
         options = self._options
@@ -337,15 +323,15 @@ class FlowJob:
             for line in attempt.lines.values():
                 line.send({"end": True})
 
-    def _note_read(self, attempt: Attempt, content: dict[str, Any]) -> None:
+    def _note_read(self, attempt: Attempt, role: str, content: dict[str, Any]) -> None:
         for slot, _, end_offset in content["ends"]:
             attempt.slots[slot].end_offset = end_offset
-        self._note_trouble(attempt, "reader", content["trouble"])
+        self._note_trouble(attempt, role, content["trouble"])
 
-    def _note_written(self, attempt: Attempt, content: dict[str, Any]) -> None:
+    def _note_written(self, attempt: Attempt, role: str, content: dict[str, Any]) -> None:
         for slot, upstream, downstream, sequence, records, size in content["slots"]:
             partition = attempt.slots[slot]
-            if upstream > partition.position.upstream:
+            if partition.stop is not None and upstream > partition.stop.upstream:
                 partition.stop = None
             partition.position = Position(upstream, downstream)
             partition.sequence = sequence
@@ -353,7 +339,7 @@ class FlowJob:
             partition.bytes += size
         self.verdicts.update(content["verdicts"])
         self.latency.merge(content["latency"])
-        self._note_trouble(attempt, "writer", content["trouble"])
+        self._note_trouble(attempt, role, content["trouble"])
 
     def _note_trouble(self, attempt: Attempt, role: str, trouble: str | None) -> None:
         if trouble is None:
@@ -364,37 +350,50 @@ class FlowJob:
 
     def _note_stop(self, attempt: Attempt, role: str, content: dict[str, Any]) -> None:
         partition = attempt.slots[content["slot"]]
-        partition.stop = Stop(
-            content["kind"], content["upstream"], content["reason"], time.monotonic()
-        )
         if role == "writer":
             # Sequences were spent on batches that were never stored; the next writer starts anew.
             partition.identity = None
             reader = attempt.lines.get("reader")
             if reader is not None:
                 reader.send({"drop": [content["slot"]]})
+        self._stop(partition, content["kind"], content["upstream"], content["reason"])
+
+    def _stop(self, partition: Partition, kind: str, upstream: int, reason: str) -> None:
+        with self._lock:
+            partition.stop = Stop(kind, upstream, reason, time.monotonic())
+        again = f"; it is tried again after {RETRY_STOPPED.seconds} s" if kind in MAY_PASS else ""
         log.error(
             "flow=%s partition=%s stopped at upstream offset %d: %s. The other partitions go on%s.",
             self._options.flow,
             partition.source,
-            content["upstream"],
-            content["reason"],
-            f"; it is tried again after {RETRY_STOPPED.seconds} s"
-            if content["kind"] in _MAY_PASS
-            else "",
+            upstream,
+            reason,
+            again,
         )
 
-    def _note_failure(self, attempt: Attempt, content: dict[str, Any]) -> None:
-        if content["kind"] == "foreign":
-            partition = attempt.slots[content["slot"]]
+    def _note_failure(self, line: Line, claim: Claim, content: dict[str, Any]) -> None:
+        """Take note of why a task ends itself; what a person must see goes to the runner."""
+        with self._lock:
+            attempt = self._attempts.get(claim.slice_index)
+            if attempt is None or attempt.lines.get(claim.role) is not line:
+                return
+        if content["kind"] != "foreign":
+            self._on_fatal(content["kind"], content["reason"])
+            return
+        partition = attempt.slots[content["slot"]]
+        with self._fencing:  # whoever holds this has the target to itself
             ends = patiently(lambda: list_offsets(self._target, [partition.remote], LATEST))
+        with self._lock:
             partition.position = Position(partition.position.upstream, ends[partition.remote])
             self.verdicts["foreign"] += 1
-            log.error("flow=%s %s", self._options.flow, content["reason"])
-        else:
-            self._on_fatal(content["kind"], content["reason"])
+        log.error("flow=%s %s", self._options.flow, content["reason"])
 
-    def _finish(self, attempt: Attempt) -> None:
+    def _note_done(self, attempt: Attempt, role: str, content: dict[str, Any]) -> None:
+        self._note_written(attempt, role, content)
         attempt.done = True
         for partition in attempt.slots:
             partition.clean = partition.identity is not None
+
+    def _note_alarm(self, _attempt: Attempt, _role: str, content: dict[str, Any]) -> None:
+        self.verdicts["foreign"] += 1
+        log.error("flow=%s %s", self._options.flow, content["reason"])

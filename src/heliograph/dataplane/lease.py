@@ -40,6 +40,7 @@ class Lease:
     def __init__(self, address: tuple[str, int], claim: Claim) -> None:
         self._claim = claim
         self._pending = b""
+        self._early: list[dict[str, Any]] = []
         try:
             self._socket = socket.create_connection(address, timeout=_HELLO_TIMEOUT)
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -50,17 +51,22 @@ class Lease:
     def assignment(self) -> Assignment:
         """Wait for the driver's answer to the hello."""
         while True:
+            found = None
             for message in self._receive():
                 if "assignment" in message:
-                    self._socket.settimeout(_SEND_TIMEOUT)
-                    return decode_assignment(message["assignment"])
+                    found = message["assignment"]
+                else:
+                    self._early.append(message)
+            if found is not None:
+                self._socket.settimeout(_SEND_TIMEOUT)
+                return decode_assignment(found)
 
     def fileno(self) -> int:
         return self._socket.fileno()
 
     def poll(self) -> list[dict[str, Any]]:
         """Return what the driver has said since the last call, without waiting."""
-        messages: list[dict[str, Any]] = []
+        messages, self._early = self._early, []
         while select.select([self._socket], [], [], 0)[0]:
             messages += self._receive()
         return messages

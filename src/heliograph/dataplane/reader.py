@@ -96,8 +96,7 @@ class SliceReader:
         if self._fetcher.homeless and now >= self._place_at:
             self._place_at = now + _PLACE_EVERY
             try:
-                self._fetcher.place()
-                self._trouble = None
+                self._trouble = self._fetcher.place()
             except (ClusterUnreachable, KafkaFault) as exc:
                 self._trouble = str(exc)
 

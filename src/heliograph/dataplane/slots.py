@@ -53,6 +53,7 @@ class Slot:
     bodies: deque[int] = field(default_factory=deque)
     stopped: bool = False
     halt: tuple[str, str] | None = None
+    missing: int = 0
     records: int = 0
     bytes: int = 0
 
@@ -110,7 +111,7 @@ def open_slot(share: Share, tail: Tail | None) -> Slot:
         tail_end=share.position.downstream if tail is None else tail.end,
     )
     if tail is not None:
-        if tail.missing:
-            raise slot.foreign(f"{tail.missing} offsets after it were deleted")
-        slot.tail.extend(tail.batches)
+        slot.missing = tail.missing
+        if not tail.missing:
+            slot.tail.extend(tail.batches)
     return slot

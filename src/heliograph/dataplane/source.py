@@ -7,6 +7,7 @@ true positions live on the target cluster.
 """
 
 from collections.abc import Iterator
+from contextlib import closing
 from typing import Any
 
 import pyarrow as pa
@@ -80,7 +81,8 @@ class MirrorStreamWriter(DataSourceStreamArrowWriter):
             return WriterCommitMessage()
         lease = _take_lease(self._options, "writer", -1)
         try:
-            SliceWriter(lease, lease.assignment()).write(iterator)
+            with closing(SliceWriter(lease, lease.assignment())) as writer:
+                writer.write(iterator)
         finally:
             lease.close()
         return WriterCommitMessage()

@@ -11,7 +11,10 @@ _clusters: dict[Endpoint, Cluster] = {}
 
 
 def warm_cluster(endpoint: Endpoint) -> Cluster:
-    """Return this process's connections to a cluster, opened on first use and kept."""
+    """Return this process's connections to a cluster, opened on first use and kept.
+
+    Whoever takes them must leave no answer unread on them, or drop the channel.
+    """
     cluster = _clusters.get(endpoint)
     if cluster is None:
         cluster = _clusters[endpoint] = Cluster(endpoint)

@@ -20,6 +20,7 @@ from heliograph.dataplane.packing import Packer, RecordTooLarge
 from heliograph.dataplane.slots import ForeignRecords, Slot, open_slot
 from heliograph.dataplane.warm import warm_cluster
 from heliograph.errors import CorruptRecord, FlowFenced
+from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.produce import Lane, Outgoing, Producer, Refused, Stored
 from heliograph.kafka.tail import fingerprint, read_bodies, read_tails
 from heliograph.policy.batches import Verdict
@@ -47,18 +48,13 @@ class SliceWriter:
     def __init__(self, lease: Lease, assignment: Assignment) -> None:
         self._lease = lease
         self._limits = assignment.limits
-        self._cluster = warm_cluster(assignment.endpoint)
+        # Tails are read over connections of their own: those of the producer owe it answers.
+        self._tails = Cluster(assignment.endpoint)
         resume = {s.remote: s.position.downstream for s in assignment.shares if s.resume}
-        tails = read_tails(self._cluster, resume) if resume else {}
-        self._slots: dict[int, Slot] = {}
-        for share in assignment.shares:
-            try:
-                self._slots[share.slot] = open_slot(share, tails.get(share.remote))
-            except ForeignRecords as exc:
-                self._fail(exc, share.slot)
-                raise
+        tails = read_tails(self._tails, resume) if resume else {}
+        self._slots = {s.slot: open_slot(s, tails.get(s.remote)) for s in assignment.shares}
         self._producer = Producer(
-            self._cluster,
+            warm_cluster(assignment.endpoint),
             assignment.flow,
             [Lane(share.slot, share.remote) for share in assignment.shares],
             on_stored=self._stored,
@@ -69,6 +65,25 @@ class SliceWriter:
         self._verdicts: Counter[str] = Counter()
         self._latency = LatencyBuckets()
         self._report_at = 0.0
+        for index, slot in self._slots.items():
+            self._look_at_tail(index, slot)
+
+    def close(self) -> None:
+        """Leave no answer unread on connections that the next epoch uses."""
+        self._producer.close()
+        self._tails.close()
+
+    def _look_at_tail(self, index: int, slot: Slot) -> None:
+        """Say what is wrong with a remote tail before anything is written behind it."""
+        remote, downstream = slot.share.remote, slot.share.position.downstream
+        if slot.tail_end < downstream:
+            reason = f"{remote} ended at {downstream} and now ends at {slot.tail_end}: it was truncated or made anew"
+            self._stop(index, "target-truncated", reason)
+        elif slot.missing:
+            reason = str(slot.foreign(f"{slot.missing} offsets after it were deleted"))
+            self._lease.send({"alarm": {"slot": index, "reason": reason}})
+        else:
+            slot.advance()
 
     def write(self, rows: Iterable[pa.RecordBatch]) -> None:
         """Write every row, then wait until the target has acknowledged all of it."""
@@ -158,7 +173,7 @@ class SliceWriter:
         if slot.tail:
             start = slot.tail[0][0]
             slot.tail.clear()
-            slot.bodies.extend(read_bodies(self._cluster, slot.share.remote, start))
+            slot.bodies.extend(read_bodies(self._tails, slot.share.remote, start))
         wanted = [record for record in unpack(view) if record.offset >= slot.read_to]
         return wanted[slot.skip_bodies(wanted) :]
 

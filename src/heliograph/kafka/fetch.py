@@ -82,6 +82,7 @@ class Session:
     fresh: set[int] = field(default_factory=set)
     forgotten: dict[int, Subject] = field(default_factory=dict)
     asked_at: float | None = None
+    correlation: int = 0
 
     @property
     def waiting(self) -> bool:
@@ -139,15 +140,19 @@ class Fetcher:
                 self._leave(self._subjects[slot])
 
     @property
+    def empty(self) -> bool:
+        return not self._subjects
+
+    @property
     def homeless(self) -> bool:
         """Whether some partition has no leader that is being asked."""
         return any(s.leader == NO_LEADER for s in self._subjects.values())
 
-    def place(self) -> None:
-        """Give every homeless partition to its leader's session, as far as leaders are known."""
+    def place(self) -> str | None:
+        """Give every homeless partition to its leader's session; say why one is still without."""
         homeless = [s for s in self._subjects.values() if s.leader == NO_LEADER]
         topics = self._cluster.describe({s.partition.topic for s in homeless})
-        refused: KafkaFault | None = None
+        why: str | None = None
         for subject in homeless:
             topic = topics.get(subject.partition.topic)
             index = subject.partition.index
@@ -156,25 +161,27 @@ class Fetcher:
                 # Gone: any broker will say so in a fetch response, which is where it is dealt with.
                 leader = next(iter(self._sessions))
             if leader == NO_LEADER:
+                why = f"{subject.partition} has no leader"
                 continue
             try:
                 session = self._session(leader)
             except KafkaFault as exc:
-                refused = exc
+                why = str(exc)
                 continue
             subject.leader = leader
             session.subjects[subject.slot] = subject
             session.fresh.add(subject.slot)
             session.forgotten.pop(subject.slot, None)
-        if refused is not None and not self._sessions:
-            raise refused
+        return why
 
     def ask(self) -> None:
         """Send the next fetch to every broker that is not already answering one."""
         for session in list(self._sessions.values()):
             if not session.waiting and session.subjects:
                 try:
-                    session.channel.send([self._encode(session)])
+                    request = self._encode(session)
+                    session.correlation = session.channel.correlation
+                    session.channel.send([request])
                     session.asked_at = time.monotonic()
                 except OSError:
                     self._end(session)
@@ -206,6 +213,8 @@ class Fetcher:
             owner = buffer.obj
             assert isinstance(owner, bytearray)
             self._buffer = owner
+        if _I32.unpack_from(buffer)[0] != session.correlation:
+            raise CorruptRecord(f"broker {session.node} answered another request than the one sent")
         error, sections = self._decode(session, buffer)
         if error in LOST_SESSION:
             session.session_id = session.epoch = 0

@@ -24,19 +24,18 @@ from heliograph.kafka.cluster import NO_LEADER, Cluster
 from heliograph.kafka.faults import (
     DUPLICATE_SEQUENCE,
     FENCED,
-    LOST_TOPIC,
     OUT_OF_ORDER_SEQUENCE,
     error_name,
     is_retriable,
 )
-from heliograph.kafka.transport import Channel, Part
+from heliograph.kafka.transport import REQUEST_TIMEOUT, Channel, Part
 from heliograph.model import TopicPartition
 
 API_KEY = 0
 VERSION = 8
 _TIMEOUT_MS = 30_000
 _MAX_REQUEST_BYTES = 8 << 20
-_LOST_TOPIC_PATIENCE = 30.0
+_PATIENCE = 30.0
 _RETRY_PAUSE = 0.1
 
 _HEAD = struct.Struct(">hhii")
@@ -87,7 +86,15 @@ class Lane:
     lost_since: float | None = None
 
 
-_Request = list[tuple[Lane, Outgoing]]
+_Batches = list[tuple[Lane, Outgoing]]
+
+
+class _Request(NamedTuple):
+    """A request in flight: what it carries, and how its answer is known."""
+
+    batches: _Batches
+    correlation: int
+    sent_at: float
 
 
 class Producer:
@@ -137,16 +144,25 @@ class Producer:
         Returns those of `also` (file descriptors) that are readable.
         """
         self._send()
-        nodes = {self._cluster.channel(n).fileno(): n for n, queue in self._flying.items() if queue}
+        channels = {n: self._cluster.channel(n) for n, queue in self._flying.items() if queue}
+        nodes = {channel.fileno(): n for n, channel in channels.items()}
         if not nodes and self._busy:
             timeout = min(timeout, max(self._retry_at - time.monotonic(), 0.0))
-        readable, _, _ = select.select([*nodes, *also], [], [], timeout)
-        for fd in readable:
-            if fd in nodes:
-                self._take(nodes[fd])
-        if readable:
+        buffered = [n for n, channel in channels.items() if channel.pending()]
+        readable, _, _ = select.select([*nodes, *also], [], [], 0.0 if buffered else timeout)
+        for node in dict.fromkeys([*buffered, *(nodes[fd] for fd in readable if fd in nodes)]):
+            self._take(node)
+        self._lose_silent()
+        if readable or buffered:
             self._send()
         return [fd for fd in readable if fd not in nodes]
+
+    def close(self) -> None:
+        """Give up: a channel that still owes answers must not be read by somebody else."""
+        for node, queue in self._flying.items():
+            if queue:
+                self._cluster.drop(node)
+        self._flying.clear()
 
     def abandon(self, slot: int) -> None:
         """Drop what is queued of a partition that cannot go on; answers still due are ignored."""
@@ -164,18 +180,24 @@ class Producer:
             if lane.waiting and not lane.failed and lane.leader != NO_LEADER:
                 by_leader.setdefault(lane.leader, []).append(lane)
         for node, lanes in by_leader.items():
-            flying = self._flying.setdefault(node, deque())
-            while len(flying) < self._max_in_flight:
-                request = _gather(lanes)
-                if not request:
-                    break
-                flying.append(request)
-                try:
-                    channel = self._cluster.channel(node)
-                    channel.send(_encode(channel, request))
-                except (OSError, KafkaFault) as exc:
-                    self._lose(node, str(exc))
-                    break
+            self._send_to(node, lanes)
+
+    def _send_to(self, node: int, lanes: list[Lane]) -> None:
+        flying = self._flying.setdefault(node, deque())
+        while len(flying) < self._max_in_flight:
+            batches = _gather(lanes)
+            if not batches:
+                return
+            try:
+                channel = self._cluster.channel(node)
+                parts = _encode(channel, batches)
+                correlation = channel.correlation
+                channel.send(parts)
+            except (OSError, KafkaFault) as exc:
+                flying.append(_Request(batches, -1, 0.0))
+                self._lose(node, str(exc))
+                return
+            flying.append(_Request(batches, correlation, time.monotonic()))
 
     def _take(self, node: int) -> None:
         """Receive one response of `node`, which answers the oldest request in flight there."""
@@ -184,7 +206,10 @@ class Producer:
         except OSError as exc:
             self._lose(node, str(exc))
             return
-        request = {lane.partition: (lane, batch) for lane, batch in self._flying[node].popleft()}
+        asked = self._flying[node].popleft()
+        request = {lane.partition: (lane, batch) for lane, batch in asked.batches}
+        if _I32.unpack_from(frame)[0] != asked.correlation:
+            raise CorruptRecord(f"broker {node} answered another request than the one sent")
         try:
             answers = list(_decode(frame))
         except (struct.error, UnicodeDecodeError) as exc:
@@ -213,7 +238,7 @@ class Producer:
             # reads the target's tail and finds out what is there.
             raise KafkaFault(f"produce to {lane.partition}", error_name(error), retriable=True)
         elif is_retriable(error):
-            self._fail(lane, f"{lane.partition}: {error_name(error)}", lost=error in LOST_TOPIC)
+            self._fail(lane, f"{lane.partition}: {error_name(error)}", own=True)
         else:
             self._refuse(lane, message or error_name(error))
 
@@ -222,23 +247,33 @@ class Producer:
         self._cluster.drop(node)
         requests = self._flying.pop(node, deque())
         for request in requests:
-            for lane, _ in request:
+            for lane, _ in request.batches:
                 lane.in_flight -= 1
                 lane.failed = True
         for request in requests:
-            for lane, _ in request:
+            for lane, _ in request.batches:
                 if lane.failed:
                     self._fail(lane, reason)
 
-    def _fail(self, lane: Lane, reason: str, *, lost: bool = False) -> None:
+    def _lose_silent(self) -> None:
+        """Give up on brokers that owe an answer for too long: frozen, or behind a cut."""
+        limit = time.monotonic() - REQUEST_TIMEOUT.total_seconds()
+        for node, queue in list(self._flying.items()):
+            if queue and queue[0].sent_at < limit:
+                self._lose(node, f"broker {node} does not answer")
+
+    def _fail(self, lane: Lane, reason: str, *, own: bool = False) -> None:
+        """Line a lane's batches up again; `own` says that the trouble is the partition's alone.
+
+        Such a partition is given up after a while, so that it does not hold up the others of its
+        slice. A broker or a cluster that is away is waited for.
+        """
         self.trouble = reason
         lane.failed = True
-        if not lost:
-            lane.lost_since = None
-        elif lane.lost_since is None:
+        if own and lane.lost_since is None:
             lane.lost_since = time.monotonic()
-        elif time.monotonic() - lane.lost_since > _LOST_TOPIC_PATIENCE:
-            self._refuse(lane, "the remote topic or partition does not exist")
+        if own and time.monotonic() - (lane.lost_since or 0.0) > _PATIENCE:
+            self._refuse(lane, reason)
             return
         self._retry_at = time.monotonic() + _RETRY_PAUSE
         self._recover(lane)
@@ -279,12 +314,13 @@ class Producer:
             if topic is not None and index < len(topic.leaders):
                 lane.leader = topic.leaders[index]
             if lane.leader == NO_LEADER and not lane.failed:
-                self._fail(lane, f"{lane.partition} has no leader", lost=topic is None)
+                what = "does not exist" if topic is None else "has no leader"
+                self._fail(lane, f"{lane.partition} {what}", own=True)
 
 
-def _gather(lanes: list[Lane]) -> _Request:
+def _gather(lanes: list[Lane]) -> _Batches:
     """Take the next batch of each lane, as many as one request may hold."""
-    request: _Request = []
+    request: _Batches = []
     size = 0
     for lane in lanes:
         if lane.waiting and size < _MAX_REQUEST_BYTES:
@@ -296,7 +332,7 @@ def _gather(lanes: list[Lane]) -> _Request:
     return request
 
 
-def _encode(channel: Channel, request: _Request) -> list[Part]:
+def _encode(channel: Channel, request: _Batches) -> list[Part]:
     by_topic: dict[str, list[tuple[int, Outgoing]]] = {}
     for lane, batch in request:
         by_topic.setdefault(lane.partition.topic, []).append((lane.partition.index, batch))

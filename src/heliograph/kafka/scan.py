@@ -57,6 +57,8 @@ def scan(
     walk = _Walk(cluster, {p: ranges[p][0] for p in ends}, committed_only, on_gap)
     try:
         while ends:
+            for partition in walk.exhausted(ends):
+                del ends[partition]
             for section, buffer in walk.next_sections():
                 partition = walk.order[section.slot]
                 batches, position = _deliverable(buffer, section, committed_only)
@@ -85,6 +87,7 @@ class _Walk:
         self._starts = starts
         self._on_gap = on_gap
         self.order = sorted(starts)
+        self._resumed: dict[TopicPartition, int] = {}
         isolation = READ_COMMITTED if committed_only else READ_UNCOMMITTED
         self.fetcher = Fetcher(cluster, FetchLimits(wait=_WAIT, isolation=isolation))
         topics = patiently(lambda: cluster.describe({p.topic for p in starts}))
@@ -97,10 +100,10 @@ class _Walk:
     def next_sections(self) -> Iterator[tuple[Section, memoryview]]:
         """Yield the good sections of the next responses."""
         if self.fetcher.homeless:
-            patiently(self.fetcher.place)
+            patiently(self._place)
         self.fetcher.ask()
         sessions, _ = self.fetcher.ready(_SILENCE.total_seconds())
-        if not sessions and not self.fetcher.homeless:
+        if not sessions and not self.fetcher.homeless and not self.fetcher.empty:
             raise KafkaFault("read a topic", f"nothing for {_SILENCE.seconds} s", retriable=True)
         for session in sessions:
             response = self.fetcher.take(session)
@@ -112,11 +115,24 @@ class _Walk:
                 else:
                     yield section, response.buffer
 
+    def _place(self) -> None:
+        why = self.fetcher.place()
+        if why is not None:
+            raise KafkaFault("read a topic", f"nothing ({why})", retriable=True)
+
+    def exhausted(self, ends: Mapping[TopicPartition, int]) -> list[TopicPartition]:
+        """Return the partitions of which nothing is left to read, because all of it was deleted."""
+        gone = [p for p, first in self._resumed.items() if p in ends and first >= ends[p]]
+        for partition in gone:
+            self.fetcher.remove(self.order.index(partition))
+        return gone
+
     def _mend(self, section: Section) -> None:
         partition = self.order[section.slot]
         if section.error == OFFSET_OUT_OF_RANGE:
             first = patiently(lambda: list_offsets(self._cluster, [partition], EARLIEST))[partition]
             self._on_gap(partition, self._starts[partition], first)
+            self._resumed[partition] = first
             self.fetcher.moved(section.slot, first)
         elif is_retriable(section.error):
             self.fetcher.lost_leader([section.slot])

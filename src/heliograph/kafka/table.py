@@ -76,10 +76,13 @@ class Table:
         for index, members in by_partition.items():
             for start in range(0, len(members), _ROWS_PER_BATCH):
                 producer.offer(index, plain_batch(members[start : start + _ROWS_PER_BATCH]))
-        while not producer.idle:
-            producer.pump(timeout=0.5)
-            if time.monotonic() > deadline:
-                raise KafkaFault(f"write to {self.topic}", producer.trouble or "nothing", True)
+        try:
+            while not producer.idle:
+                producer.pump(timeout=0.5)
+                if time.monotonic() > deadline:
+                    raise KafkaFault(f"write to {self.topic}", producer.trouble or "nothing", True)
+        finally:
+            producer.close()
         for refusal in refused:
             raise KafkaFault(f"write to {self.topic}", refusal.reason, retriable=False)
 

@@ -38,7 +38,7 @@ class Channel:
         self.host = host
         self.port = port
         self._client_id = endpoint.client_id
-        self._correlation = 0
+        self.correlation = 0
         self._versions: dict[int, tuple[int, int]] = {}
         self._socket: socket.socket = socket.create_connection(
             (host, port), timeout=CONNECT_TIMEOUT.total_seconds()
@@ -77,9 +77,9 @@ class Channel:
 
     def next_header(self, api_key: int, version: int, *, flexible: bool) -> bytes:
         """Return the header of the next request; its response must be read in this order."""
-        self._correlation = (self._correlation + 1) & 0x7FFFFFFF
+        self.correlation = (self.correlation + 1) & 0x7FFFFFFF
         name = self._client_id.encode()
-        head = struct.pack(">hhih", api_key, version, self._correlation, len(name)) + name
+        head = struct.pack(">hhih", api_key, version, self.correlation, len(name)) + name
         return head + b"\0" if flexible else head
 
     def send(self, parts: Sequence[Part]) -> None:
@@ -129,14 +129,14 @@ class Channel:
         return self._exchange(request, version)
 
     def _exchange(self, request: Any, version: int) -> Any:
-        self._correlation = (self._correlation + 1) & 0x7FFFFFFF
+        self.correlation = (self.correlation + 1) & 0x7FFFFFFF
         request.API_VERSION = version
-        request.with_header(correlation_id=self._correlation, client_id=self._client_id)
+        request.with_header(correlation_id=self.correlation, client_id=self._client_id)
         self._socket.sendall(request.encode(header=True, framed=True))
         response = request.header.get_response_class().decode(
             self.receive(), version=version, header=True
         )
-        if response.header.correlation_id != self._correlation:
+        if response.header.correlation_id != self.correlation:
             raise CorruptRecord(
                 f"{self.host}:{self.port} answered another request than the one sent"
             )

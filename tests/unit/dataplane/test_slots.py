@@ -80,6 +80,16 @@ def test_other_records_in_the_tail_are_foreign() -> None:
         slot.skip_bodies(records(b"a", b"b"))
 
 
-def test_a_tail_with_deleted_offsets_is_foreign() -> None:
-    with pytest.raises(ForeignRecords, match="5 offsets after it were deleted"):
-        open_slot(make_share(), Tail(45, [], missing=5))
+def test_a_tail_with_deleted_offsets_is_not_compared() -> None:
+    slot = open_slot(make_share(), Tail(45, [], missing=5))
+
+    assert (slot.missing, slot.behind) == (5, False)
+
+
+def test_a_tail_without_records_is_passed_at_once() -> None:
+    share = make_share()
+    slot = open_slot(share, Tail(share.position.downstream + 1))
+
+    slot.advance()
+
+    assert slot.downstream == share.position.downstream + 1

@@ -1,0 +1,58 @@
+"""What the driver knows of partitions and of the tasks at work on them; changed under the job's lock."""
+
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from heliograph.dataplane.lease_server import Line
+from heliograph.model import Position, ProducerIdentity, TopicPartition
+
+RETRY_STOPPED = timedelta(seconds=60)
+MAY_PASS = frozenset({"refused", "too-large", "corrupt", "lost-topic", "lost-remote"})
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """Why a partition does not go on, and since when."""
+
+    kind: str
+    upstream: int
+    reason: str
+    since: float
+
+    def due(self, now: float) -> bool:
+        """Whether it is time to try again; what only a person can decide is never tried again."""
+        return self.kind in MAY_PASS and now - self.since > RETRY_STOPPED.total_seconds()
+
+
+@dataclass(slots=True)
+class Partition:
+    """One partition: where it goes, how far it is, who may write to it, why it stopped."""
+
+    source: TopicPartition
+    topic_id: str
+    remote: TopicPartition
+    max_message_bytes: int
+    position: Position
+    identity: ProducerIdentity | None = None
+    sequence: int = 0
+    clean: bool = False
+    end_offset: int = -1
+    records: int = 0
+    bytes: int = 0
+    stop: Stop | None = None
+
+    @property
+    def lag(self) -> int:
+        return max(self.end_offset - self.position.upstream, 0)
+
+
+@dataclass(slots=True)
+class Attempt:
+    """One task at work on a slice: its partitions by slot, and its two leases."""
+
+    task: int
+    slots: list[Partition]
+    resuming: frozenset[int]
+    lines: dict[str, Line] = field(default_factory=dict)
+    done: bool = False
+    troubles: dict[str, str] = field(default_factory=dict)
