@@ -3,7 +3,8 @@
 The job is the landlord of its tasks' leases. For each partition it knows the position that the target
 has acknowledged and the producer identity that may write there. Invariants:
 
-A  An identity is handed on without fencing only after the task that held it said `done`.
+A  An identity is handed on without fencing only after the task that held it said `done`, and only for
+   partitions whose tail it had met whole.
 B  A new attempt at a slice ends the leases of the one before.
 C  Positions only come from acknowledged batches, so any of them may be saved at any time.
 """
@@ -238,6 +239,13 @@ class FlowJob:
         """Replace whoever held the slice (invariant B), fencing what was not handed over (A)."""
         with self._lock:
             before = self._attempts.get(claim.slice_index)
+            if before is not None and not before.done:
+                log.warning(
+                    "flow=%s slice=%d is started again, because its task ended before it was done; "
+                    "what it stored is found on the target.",
+                    self._options.flow,
+                    claim.slice_index,
+                )
             if before is not None:
                 for line in before.lines.values():
                     line.hang_up()
@@ -391,8 +399,8 @@ class FlowJob:
     def _note_done(self, attempt: Attempt, role: str, content: dict[str, Any]) -> None:
         self._note_written(attempt, role, content)
         attempt.done = True
-        for partition in attempt.slots:
-            partition.clean = partition.identity is not None
+        for slot, partition in enumerate(attempt.slots):
+            partition.clean = partition.identity is not None and slot not in content["behind"]
 
     def _note_alarm(self, _attempt: Attempt, _role: str, content: dict[str, Any]) -> None:
         self.verdicts["foreign"] += 1

@@ -244,6 +244,9 @@ class SliceWriter:
         }
         self._changed.clear()
         self._verdicts.clear()
+        if final:
+            # An epoch may end before a tail was met whole; then the next writer must meet it again.
+            message["behind"] = [index for index, slot in self._slots.items() if slot.behind]
         self._lease.send({"done" if final else "wrote": message})
 
     def _slot_report(self, index: int) -> list[int]:
