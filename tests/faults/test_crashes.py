@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.clusters import LiveCluster, eventually
+from tests.clusters import LiveCluster, Outgoing, eventually
 from tests.load import SteadyLoad, account
 from tests.mirrors import Mirror, flow_properties, unique_alias
 from tests.processes import is_alive, send_to_all, tree, workers
@@ -25,7 +25,7 @@ class Scene:
     def __init__(self, source: LiveCluster, target: LiveCluster, folder: Path, name: str) -> None:
         self.source, self.target = source, target
         self.topic = source.create_topic(PARTITIONS)
-        alias = unique_alias()
+        self.alias = alias = unique_alias()
         self.remote = f"{alias}.{self.topic}"
         self.properties = flow_properties(
             (alias, source.bootstrap), ("B", target.bootstrap), self.topic, tasks_max="2"
@@ -120,4 +120,31 @@ def test_a_writer_that_slept_through_its_succession_changes_nothing(
             scene.wait_for_all(produced)
             send_to_all(tree(scene.mirror.pid), signal.SIGKILL)
             scene.mirror.wait()
+    assert account(scene.target, scene.remote, produced, PARTITIONS) == CLEAN
+
+
+def test_an_epoch_that_ends_inside_a_tail_repeats_nothing(scene: Scene) -> None:
+    produced = 200_000
+    scene.mirror.write(
+        {
+            **scene.properties,
+            "B.offset.flush.interval.ms": "3600000",  # so that all of it is tail
+            f"{scene.alias}->B.topics": f"{scene.topic}.*",
+        }
+    )
+    records = [Outgoing(b"%012d" % n, partition=n % PARTITIONS) for n in range(produced)]
+    scene.source.produce(scene.topic, records, linger_ms=0, batch_num_messages=20)
+    scene.mirror.start()
+    scene.wait_for_all(produced)
+    _kill_tree(scene.mirror)
+
+    with scene.mirror:
+        for number in range(20):  # each ends an epoch when the refresh finds it
+            scene.source.create_topic(name=f"{scene.topic}.{number}")
+            remote = f"{scene.alias}.{scene.topic}.{number}"
+            eventually(
+                lambda: scene.target.partition_count(remote),  # noqa: B023 - called at once
+                within=60,
+                describe=scene.mirror.tail,
+            )
     assert account(scene.target, scene.remote, produced, PARTITIONS) == CLEAN

@@ -238,20 +238,7 @@ class FlowJob:
     def _new_attempt(self, claim: Claim) -> Attempt:
         """Replace whoever held the slice (invariant B), fencing what was not handed over (A)."""
         with self._lock:
-            before = self._attempts.get(claim.slice_index)
-            if before is not None and not before.done:
-                log.warning(
-                    "flow=%s slice=%d is started again, because its task ended before it was done; "
-                    "what it stored is found on the target.",
-                    self._options.flow,
-                    claim.slice_index,
-                )
-            if before is not None:
-                for line in before.lines.values():
-                    line.hang_up()
-                for partition in before.slots:
-                    partition.clean = partition.clean and before.done
-                del self._attempts[claim.slice_index]
+            self._revoke(claim.slice_index)
             members = self._due(claim.slice_index)
             unfenced = [p for p in members if p.identity is None or not p.clean]
         if unfenced:
@@ -273,6 +260,23 @@ class FlowJob:
             self._attempts[claim.slice_index] = attempt
             self._grant_trouble = None
             return attempt
+
+    def _revoke(self, slice_index: int) -> None:
+        """End the leases of the attempt that held a slice, and trust only what it handed over."""
+        before = self._attempts.pop(slice_index, None)
+        if before is None:
+            return
+        if not before.done:
+            log.warning(
+                "flow=%s slice=%d is started again, because its task ended before it was done; "
+                "what it stored is found on the target.",
+                self._options.flow,
+                slice_index,
+            )
+        for line in before.lines.values():
+            line.hang_up()
+        for partition in before.slots:
+            partition.clean = partition.clean and before.done
 
     def _due(self, slice_index: int) -> list[Partition]:
         """Return the partitions that a slice may work on now: not stopped, and nobody else's."""
