@@ -390,6 +390,9 @@ class FlowJob:
             if attempt is None or attempt.lines.get(claim.role) is not line:
                 return
         if content["kind"] != "foreign":
+            with self._lock:
+                # Spark starts the task again at once; it must not fence whoever fenced us.
+                self._ending = True
             self._on_fatal(content["kind"], content["reason"])
             return
         partition = attempt.slots[content["slot"]]
