@@ -5,12 +5,13 @@ from collections.abc import Iterator
 from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from kafka.errors import for_code
 
 from heliograph.errors import ClusterUnreachable, FlowFenced, KafkaFault
-from heliograph.kafka import faults
+from heliograph.kafka import faults, fencing
 from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.fencing import fence
 from heliograph.kafka.fetch import Fetcher, FetchLimits, Subject
@@ -276,3 +277,27 @@ def test_a_frozen_broker_is_given_up_and_asked_again(
         assert [r.value for r in live.consume(partition.topic)] == [b"before", b"meanwhile"]
     finally:
         live.cluster.wipe()
+
+
+def test_a_process_that_slept_while_fencing_does_not_outbid_its_successor(
+    target: LiveCluster, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    partition = TopicPartition(target.create_topic(), 0)
+    flow = partition.topic
+    abort = fencing._abort
+
+    def abort_then_sleep_through_a_succession(*args: Any) -> None:
+        abort(*args)
+        monkeypatch.undo()
+        successor.append(fence(cluster, flow, [partition]))
+
+    successor: list[ProducerIdentity] = []
+    monkeypatch.setattr(fencing, "_abort", abort_then_sleep_through_a_succession)
+
+    with pytest.raises(FlowFenced):
+        fence(cluster, flow, [partition])
+
+    writer = Writer(cluster, partition, successor[0])
+    writer.offer(b"by the successor")
+    writer.drain()
+    assert len(writer.stored) == 1

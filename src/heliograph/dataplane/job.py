@@ -29,7 +29,7 @@ from heliograph.dataplane.lease_server import LeaseServer, Line
 from heliograph.dataplane.partitions import MAY_PASS, RETRY_STOPPED, Attempt, Partition, Stop
 from heliograph.dataplane.session import Engine
 from heliograph.dataplane.source import FORMAT
-from heliograph.errors import MirrorError
+from heliograph.errors import FlowFenced, MirrorError
 from heliograph.kafka.cluster import NO_LEADER, Cluster, patiently
 from heliograph.kafka.fencing import fence
 from heliograph.kafka.offsets import LATEST, list_offsets
@@ -210,6 +210,9 @@ class FlowJob:
             if attempt is None or attempt.task != claim.task:
                 try:
                     attempt = self._new_attempt(claim)
+                except FlowFenced as exc:
+                    self._give_up("fenced", str(exc))
+                    raise
                 except MirrorError as exc:
                     self._grant_trouble = str(exc)
                     raise
@@ -390,10 +393,7 @@ class FlowJob:
             if attempt is None or attempt.lines.get(claim.role) is not line:
                 return
         if content["kind"] != "foreign":
-            with self._lock:
-                # Spark starts the task again at once; it must not fence whoever fenced us.
-                self._ending = True
-            self._on_fatal(content["kind"], content["reason"])
+            self._give_up(content["kind"], content["reason"])
             return
         partition = attempt.slots[content["slot"]]
         with self._fencing:  # whoever holds this has the target to itself
@@ -402,6 +402,12 @@ class FlowJob:
             partition.position = Position(partition.position.upstream, ends[partition.remote])
             self.verdicts["foreign"] += 1
         log.error("flow=%s %s", self._options.flow, content["reason"])
+
+    def _give_up(self, kind: str, reason: str) -> None:
+        """Grant nothing any more: Spark starts a task again at once, and it must not fence a successor."""
+        with self._lock:
+            self._ending = True
+        self._on_fatal(kind, reason)
 
     def _note_done(self, attempt: Attempt, role: str, content: dict[str, Any]) -> None:
         self._note_written(attempt, role, content)

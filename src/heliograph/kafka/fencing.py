@@ -12,14 +12,15 @@ from datetime import timedelta
 from kafka.protocol.metadata import FindCoordinatorRequest
 from kafka.protocol.producer import AddPartitionsToTxnRequest, EndTxnRequest, InitProducerIdRequest
 
-from heliograph.errors import KafkaFault
+from heliograph.errors import FlowFenced, KafkaFault
 from heliograph.kafka.cluster import Cluster, patiently
-from heliograph.kafka.faults import CONCURRENT_TRANSACTIONS, fault_for
+from heliograph.kafka.faults import CONCURRENT_TRANSACTIONS, FENCED, fault_for
 from heliograph.model import ProducerIdentity, TopicPartition
 
 _TRANSACTION = 1
 _TIMEOUT_MS = 60_000
 _PATIENCE = timedelta(seconds=60)
+_NOBODY = ProducerIdentity(-1, -1)
 
 
 def fence(
@@ -29,12 +30,15 @@ def fence(
 
     def attempt() -> ProducerIdentity:
         node = _coordinator(cluster, transactional_id)
-        identity = _init(cluster, node, transactional_id)
+        identity = _init(cluster, node, transactional_id, _NOBODY)
         if partitions:
             _add_partitions(cluster, node, transactional_id, identity, partitions)
             _abort(cluster, node, transactional_id, identity)
-            # The abort is answered before its markers are written. This answers only after them.
-            identity = patiently(lambda: _init(cluster, node, transactional_id), _PATIENCE)
+            # The abort is answered before its markers are written. This answers only after them, and
+            # only if nobody has fenced us since: a process that slept in here must not wake up with
+            # a newer epoch than its successor's.
+            fenced = identity
+            identity = patiently(lambda: _init(cluster, node, transactional_id, fenced), _PATIENCE)
         return identity
 
     return patiently(attempt, _PATIENCE)
@@ -47,12 +51,15 @@ def _coordinator(cluster: Cluster, transactional_id: str) -> int:
     return int(answer.node_id)
 
 
-def _init(cluster: Cluster, node: int, transactional_id: str) -> ProducerIdentity:
+def _init(
+    cluster: Cluster, node: int, transactional_id: str, current: ProducerIdentity
+) -> ProducerIdentity:
+    """Return the next epoch; with a `current` identity, only if that is still the latest."""
     request = InitProducerIdRequest(
         transactional_id=transactional_id,
         transaction_timeout_ms=_TIMEOUT_MS,
-        producer_id=-1,
-        producer_epoch=-1,
+        producer_id=current.producer_id,
+        producer_epoch=current.epoch,
     )
     answer = cluster.call(request, node, newest=4)
     _check(f"take over the producer of {transactional_id}", answer.error_code)
@@ -93,6 +100,8 @@ def _abort(cluster: Cluster, node: int, transactional_id: str, identity: Produce
 
 
 def _check(doing: str, code: int) -> None:
+    if code in FENCED:
+        raise FlowFenced(doing, "the transaction coordinator")
     if code == CONCURRENT_TRANSACTIONS:
         # The markers of the one before are still being written; kafka-python calls that final.
         raise KafkaFault(doing, "CONCURRENT_TRANSACTIONS", retriable=True)

@@ -1,0 +1,133 @@
+"""What a job hands to its tasks, with hand-made tasks on a real target: identities, tails, succession."""
+
+import socket
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from heliograph.dataplane.assignment import Claim, Limits, Share
+from heliograph.dataplane.job import FlowJob, JobOptions
+from heliograph.dataplane.lease_server import LeaseServer, Line
+from heliograph.dataplane.partitions import Partition
+from heliograph.model import Endpoint, Flow, Position, TopicPartition
+from tests.clusters import LiveCluster
+
+pytestmark = pytest.mark.broker
+
+LIMITS = Limits(45, 4 << 20, 2 << 20, 5, 256 << 10, read_committed=True)
+
+
+class Task:
+    """A task's two workers, as far as the job can tell."""
+
+    def __init__(self, job: FlowJob, number: int) -> None:
+        self._job = job
+        self._ends = socket.socketpair()
+        self.line = Line(self._ends[0])
+        self._claim = Claim("A->B", 0, number, number, "writer", "")
+        self.share: Share | None = None
+
+    def ask(self) -> "Task":
+        (self.share,) = self._job.grant(self.line, self._claim).shares
+        return self
+
+    def say(self, **message: Any) -> None:
+        self._job.heard(self.line, self._claim, message)
+
+    def finish(self, upstream: int, downstream: int, *, behind: bool = False) -> None:
+        report = [[0, upstream, downstream, upstream, 0, 0]]
+        counts = [0] * 20
+        self.say(
+            done={
+                "slots": report,
+                "verdicts": {},
+                "latency": counts,
+                "trouble": None,
+                "behind": [0] if behind else [],
+            }
+        )
+
+    def close(self) -> None:
+        for end in self._ends:
+            end.close()
+
+
+@pytest.fixture
+def fatal() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def job(target: LiveCluster, fatal: list[str]) -> Iterator[FlowJob]:
+    topic = target.create_topic()
+    host, port = target.bootstrap.split(":")
+    endpoint = Endpoint("B", ((host, int(port)),))
+    options = JobOptions(Flow("A", "B"), endpoint, endpoint, topic, LIMITS, slices=1)
+    with closing(LeaseServer()) as leases:
+        job = FlowJob(options, leases, on_fatal=lambda kind, _: fatal.append(kind))
+        partition = TopicPartition(topic, 0)
+        job.assign([Partition(partition, "id", partition, 1 << 20, Position(0, 0))])
+        yield job
+        job.stop(timedelta(0))
+
+
+def ask(job: FlowJob, number: int) -> Share:
+    with closing(Task(job, number)) as task:
+        share = task.ask().share
+        assert share is not None
+        return share
+
+
+def test_a_finished_task_hands_its_identity_on(job: FlowJob) -> None:
+    with closing(Task(job, 1)) as first:
+        began = first.ask().share
+        first.finish(10, 11)
+
+    after = ask(job, 2)
+
+    assert began is not None
+    assert began.resume
+    assert (after.identity, after.sequence, after.resume) == (began.identity, 10, False)
+    assert after.position == Position(10, 11)
+
+
+def test_a_task_that_died_is_fenced_and_its_tail_is_read(job: FlowJob) -> None:
+    began = ask(job, 1)
+
+    after = ask(job, 2)
+
+    assert after.identity.epoch > began.identity.epoch
+    assert after.resume
+
+
+def test_a_tail_that_was_not_met_whole_is_met_again(job: FlowJob) -> None:
+    with closing(Task(job, 1)) as first:
+        first.ask()
+        first.finish(0, 0, behind=True)
+
+    assert ask(job, 2).resume
+
+
+def test_a_stop_outlives_the_reports_that_were_under_way(job: FlowJob) -> None:
+    with closing(Task(job, 1)) as task:
+        task.ask()
+        task.say(stopped={"slot": 0, "upstream": 7, "kind": "too-large", "reason": "it is"})
+        task.finish(7, 8)
+
+    (partition,) = job.partitions()
+    assert partition.stop is not None
+    with closing(Task(job, 2)) as task:
+        assert job.grant(task.line, Claim("A->B", 0, 2, 2, "writer", "")).shares == ()
+
+
+def test_a_fenced_job_fences_nobody(job: FlowJob, fatal: list[str]) -> None:
+    with closing(Task(job, 1)) as task:
+        task.ask()
+        task.say(failed={"kind": "fenced", "reason": "somebody else"})
+
+    with closing(Task(job, 2)) as retry:
+        assert job.grant(retry.line, Claim("A->B", 0, 2, 2, "writer", "")).shares == ()
+    assert fatal == ["fenced"]
