@@ -1,7 +1,8 @@
 """The rows of the stream: a chunk is the record part of one fetch response, with an index beside it.
 
     column  type    content
-    index   binary  one section per partition of the response; empty for a tick
+    index   binary  1 if nothing more is there for the moment, else 0, in one byte; then one section
+                    per partition of the response; empty for a tick
     chunk   binary  the fetch response as the broker sent it; null for a tick
 
     section  slot i32, next upstream offset i64, end offset i64, batches i32,
@@ -25,6 +26,7 @@ SCHEMA = pa.schema([("index", pa.binary()), ("chunk", pa.binary())])
 _SECTION = struct.Struct(">iqqi")
 _EXTENT = struct.Struct(">ii")
 _OFFSETS = struct.Struct("<ii")
+_MORE, _LAST = b"\0", b"\1"
 
 TICK = pa.RecordBatch.from_pylist([{"index": b"", "chunk": None}], schema=SCHEMA)
 EMPTY = pa.RecordBatch.from_pylist([], schema=SCHEMA)
@@ -39,8 +41,8 @@ class ChunkSection(NamedTuple):
     batches: list[Extent]
 
 
-def encode_index(sections: list[ChunkSection]) -> bytes:
-    parts = []
+def encode_index(sections: list[ChunkSection], *, last: bool = False) -> bytes:
+    parts = [_LAST if last else _MORE]
     for slot, upstream, end_offset, batches in sections:
         parts.append(_SECTION.pack(slot, upstream, end_offset, len(batches)))
         parts += [_EXTENT.pack(start, size) for start, size in batches]
@@ -48,7 +50,7 @@ def encode_index(sections: list[ChunkSection]) -> bytes:
 
 
 def decode_index(index: bytes) -> Iterator[ChunkSection]:
-    at = 0
+    at = 1
     while at < len(index):
         slot, upstream, end_offset, count = _SECTION.unpack_from(index, at)
         at += _SECTION.size
@@ -56,6 +58,11 @@ def decode_index(index: bytes) -> Iterator[ChunkSection]:
         extents = [Extent(start, size) for start, size in _EXTENT.iter_unpack(index[at:end])]
         yield ChunkSection(slot, upstream, end_offset, extents)
         at = end
+
+
+def is_last(index: bytes) -> bool:
+    """Whether the source had nothing more when this row was made."""
+    return index[:1] == _LAST
 
 
 def chunk_row(index: bytes, buffer: memoryview) -> pa.RecordBatch:

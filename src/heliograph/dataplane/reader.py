@@ -62,6 +62,7 @@ class SliceReader:
             Subject(s.slot, s.source, UUID(s.topic_id), s.position.upstream)
             for s in assignment.shares
         )
+        self._small = limits.chunk_bytes // 8
         self._deadline = time.monotonic() + limits.epoch_seconds
         self._place_at = 0.0
         self._report_at = 0.0
@@ -110,7 +111,10 @@ class SliceReader:
             sections = self._sections(response)
             self._fetcher.ask()
             if sections:
-                yield chunk_row(encode_index(sections), response.buffer)
+                # A large response means that more is on its way: the writer shall not stop for answers.
+                small = response.buffer.nbytes < self._small
+                last = small and not self._fetcher.ready(0)[0]
+                yield chunk_row(encode_index(sections, last=last), response.buffer)
         if not self._fetcher.ready(0)[0]:
             yield TICK
             yield EMPTY

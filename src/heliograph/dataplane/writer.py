@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from heliograph.dataplane.assignment import Assignment
-from heliograph.dataplane.chunks import ChunkSection, decode_index, open_row
+from heliograph.dataplane.chunks import ChunkSection, decode_index, is_last, open_row
 from heliograph.dataplane.latency import LatencyBuckets
 from heliograph.dataplane.lease import Lease
 from heliograph.dataplane.packing import Packer, RecordTooLarge
@@ -39,7 +39,7 @@ from heliograph.wire.unpack import unpack
 
 _REPORT_EVERY = 1.0
 _WAIT = 0.25
-_ANSWERS = 0.005
+_ANSWERS = 0.01
 
 
 class SliceWriter:
@@ -100,18 +100,19 @@ class SliceWriter:
 
     def _write_row(self, row: pa.RecordBatch) -> None:
         index, chunk = open_row(row)
-        if chunk is None:
-            # A tick: the source has no more for the moment, so there is time to hear the answers to
-            # what was sent last, which would else wait for the next row.
-            self._pump(0.0 if self._producer.idle else _ANSWERS)
-            return
-        for section in decode_index(index):
-            self._write_section(chunk, section)
+        if chunk is not None:
+            for section in decode_index(index):
+                self._write_section(chunk, section)
         self._pump(0.0)
         # The next row is asked for only when all of this one is on its way: that is what holds the
         # reader back, and what bounds memory to the requests in flight and one chunk.
         while self._producer.unsent:
             self._pump(_WAIT)
+        if is_last(index):
+            # There is time to hear the answers, which would else wait for the next row.
+            until = time.monotonic() + _ANSWERS
+            while not self._producer.idle and (left := until - time.monotonic()) > 0:
+                self._pump(left)
 
     def _write_section(self, chunk: memoryview, section: ChunkSection) -> None:
         slot = self._slots[section.slot]
