@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
+from typing import Any
 
 from kafka.protocol.admin import (
     CreatePartitionsRequest,
@@ -92,48 +93,40 @@ def topic_configs(
     cluster: Cluster, names: Iterable[str], keys: Iterable[str]
 ) -> dict[str, dict[str, str]]:
     """Return the effective value of `keys` for each topic; a topic that is gone is left out."""
-    wanted = list(keys)
-    request = DescribeConfigsRequest(
-        resources=[
-            DescribeConfigsRequest.DescribeConfigsResource(
-                resource_type=_TOPIC_RESOURCE, resource_name=name, configuration_keys=wanted
-            )
-            for name in names
-        ],
-        include_synonyms=False,
-        include_documentation=False,
-    )
-    found = {}
-    for result in cluster.call(request).results:
-        if result.error_code == 0:
-            found[result.resource_name] = {entry.name: entry.value for entry in result.configs}
-    return found
+    return {
+        result.resource_name: {entry.name: entry.value for entry in result.configs}
+        for result in _describe_configs(cluster, names, list(keys))
+        if result.error_code == 0
+    }
 
 
 def own_configs(cluster: Cluster, names: Iterable[str]) -> dict[str, dict[str, str]]:
     """Return what was set on each topic itself; broker defaults and secrets are left out."""
-    request = DescribeConfigsRequest(
-        resources=[
-            DescribeConfigsRequest.DescribeConfigsResource(
-                resource_type=_TOPIC_RESOURCE, resource_name=name, configuration_keys=None
-            )
-            for name in names
-        ],
-        include_synonyms=False,
-        include_documentation=False,
-    )
     found = {}
-    for result in cluster.call(request).results:
+    for result in _describe_configs(cluster, names, None):
         if result.error_code:
-            raise fault_for(
-                f"describe the configuration of {result.resource_name}", result.error_code
-            )
+            doing = f"describe the configuration of {result.resource_name}"
+            raise fault_for(doing, result.error_code)
         found[result.resource_name] = {
             entry.name: entry.value
             for entry in result.configs
             if entry.config_source == _SET_ON_TOPIC and not entry.is_sensitive
         }
     return found
+
+
+def _describe_configs(cluster: Cluster, names: Iterable[str], keys: list[str] | None) -> list[Any]:
+    """Return what the broker says of each topic's configuration; Any, as kafka-python has no types."""
+    spec = DescribeConfigsRequest.DescribeConfigsResource
+    request = DescribeConfigsRequest(
+        resources=[
+            spec(resource_type=_TOPIC_RESOURCE, resource_name=name, configuration_keys=keys)
+            for name in names
+        ],
+        include_synonyms=False,
+        include_documentation=False,
+    )
+    return list(cluster.call(request).results)
 
 
 def _refusal(doing: str, answer: object) -> KafkaFault:
