@@ -40,7 +40,9 @@ def test_deleted_records_and_topics_made_anew_stop_until_told_to_continue(
     source.produce(anew, [b"new %d" % n for n in range(10)])
 
     with mirror:
-        told = eventually(lambda: mirror.lines(f"{trimmed}-0 stopped", "source deleted"), 60, mirror.tail)
+        told = eventually(
+            lambda: mirror.lines(f"{trimmed}-0 stopped", "source deleted"), 60, mirror.tail
+        )
         assert "deleted offsets 5 to 7 (3) before they were copied" in told[0]
         assert mirror.lines(f"{anew}-0 stopped", "made anew")
     assert len(copied(trimmed)) == len(copied(anew)) == 5
