@@ -5,7 +5,6 @@ MirrorError
 ├── ClusterUnreachable   bring the cluster or the network back        exit 3
 ├── KafkaFault           the broker said no; `retriable` says whether waiting helps
 ├── CorruptRecord        bytes that do not hold what they claim: stop, look
-├── PartitionStopped     one partition cannot go on; the others do
 ├── FlowFenced           somebody else mirrors this flow now
 └── Missing              a thing this machine lacks: Java, a jar, a port
 
@@ -60,20 +59,6 @@ class KafkaFault(MirrorError):
 
 class CorruptRecord(MirrorError):
     """Bytes from a broker that do not hold what they claim."""
-
-
-class PartitionStopped(MirrorError):
-    """One partition cannot go on until somebody acts; nothing of it was skipped."""
-
-    def __init__(self, partition: str, upstream: int, reason: str, remedy: str) -> None:
-        super().__init__(partition, upstream, reason, remedy)
-        self.partition = partition
-        self.upstream = upstream
-        self.reason = reason
-        self.remedy = remedy
-
-    def __str__(self) -> str:
-        return f"{self.partition} stopped at upstream offset {self.upstream}: {self.reason}. {self.remedy}"
 
 
 class FlowFenced(MirrorError):

@@ -5,8 +5,8 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Annotated
 
@@ -24,7 +24,6 @@ from heliograph.embedded.cluster import start_cluster
 from heliograph.errors import MirrorError
 from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.topics import await_topics, create_topic
-from heliograph.model import Endpoint
 from heliograph.recovery.verify import verify_flow
 from heliograph.recovery.verify_report import Report
 
@@ -99,20 +98,11 @@ def _start_clusters(console: Console, folder: Path, cleanup: ExitStack) -> Mirro
     file.write_text(_SETTINGS.format_map(bootstrap))
     config = load_mirror(file)
     for flow in config.flows:
-        with _connected(flow.source) as source:
+        with closing(Cluster(flow.source)) as source:
             topic, partitions = _LOGS[flow.flow.source]
             create_topic(source, topic, partitions, 1)
             await_topics(source, {topic: partitions})
     return config
-
-
-@contextmanager
-def _connected(endpoint: Endpoint) -> Iterator[Cluster]:
-    cluster = Cluster(endpoint)
-    try:
-        yield cluster
-    finally:
-        cluster.close()
 
 
 def _watch(console: Console, supervisor: Supervisor, seconds: int, live: bool) -> None:

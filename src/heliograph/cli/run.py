@@ -9,11 +9,11 @@ from typing import Annotated
 
 import typer
 
+from heliograph.cli.flows import select_flows
 from heliograph.cli.logs import set_up_logs
-from heliograph.config.flow import FlowConfig
-from heliograph.config.mirror import MirrorConfig, load_mirror
+from heliograph.config.mirror import load_mirror
 from heliograph.control.supervisor import Supervisor
-from heliograph.errors import ConfigError, MirrorError
+from heliograph.errors import MirrorError
 
 log = logging.getLogger("heliograph")
 
@@ -45,14 +45,3 @@ def run(
     supervisor.stop()
     log.info("stopped")
     sys.exit(0)
-
-
-def select_flows(config: MirrorConfig, names: list[str]) -> list[FlowConfig]:
-    """Return the enabled flows, or those named; a name that is no flow is a mistake."""
-    flows = {str(f.flow): f for f in config.flows if f.enabled}
-    unknown = [name for name in names if name not in flows]
-    if unknown:
-        raise ConfigError(
-            f"--flow {unknown[0]}: no such flow is enabled; there are {', '.join(sorted(flows))}."
-        )
-    return [f for name, f in flows.items() if not names or name in names]

@@ -10,9 +10,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsed
 from rich.progress import Progress as Bar
 from rich.table import Table
 
+from heliograph.cli.flows import select_flows
 from heliograph.config.flow import FlowConfig
-from heliograph.config.mirror import MirrorConfig, load_mirror
-from heliograph.errors import ClusterUnreachable, ConfigError, MirrorError
+from heliograph.config.mirror import load_mirror
+from heliograph.errors import ClusterUnreachable, MirrorError
 from heliograph.recovery.verify import Progress, verify_flow
 from heliograph.recovery.verify_report import PartitionResult, Report
 
@@ -32,7 +33,7 @@ def verify(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Account for every record of a flow: in order, byte-equal, on both sides. Changes nothing."""
-    chosen = _pick(load_mirror(config), flow)
+    (chosen,) = select_flows(load_mirror(config), [flow])
     try:
         if as_json:
             report = verify_flow(chosen, topics, complete=complete)
@@ -46,15 +47,6 @@ def verify(
         print(f"heliograph: {error}", file=sys.stderr)
         sys.exit(max(error.exit_code, _COULD_NOT_TELL))
     sys.exit(_EXIT_CODES[report.ok])
-
-
-def _pick(config: MirrorConfig, name: str) -> FlowConfig:
-    flows = {str(flow.flow): flow for flow in config.flows}
-    if name not in flows:
-        raise ConfigError(
-            f"--flow {name}: no such flow is enabled; there are {', '.join(sorted(flows))}."
-        )
-    return flows[name]
 
 
 def show_report(report: Report, console: Console) -> None:

@@ -159,11 +159,6 @@ class FlowJob:
         self._target.close()
         return drained
 
-    def positions(self) -> dict[TopicPartition, Position]:
-        """Return how far every partition is, as the target has acknowledged it."""
-        with self._lock:
-            return {p.source: p.position for p in self._partitions.values()}
-
     def partitions(self) -> list[Partition]:
         """Return the live state of every partition, for looking at."""
         with self._lock:
@@ -235,9 +230,6 @@ class FlowJob:
                 self._notes[kind](attempt, claim.role, content)
             self._changed.notify_all()
 
-    def ended(self, line: Line, claim: Claim) -> None:
-        pass
-
     def _new_attempt(self, claim: Claim) -> Attempt:
         """Replace whoever held the slice (invariant B), fencing what was not handed over (A)."""
         with self._lock:
@@ -256,7 +248,8 @@ class FlowJob:
                     partition.identity = identity
                     partition.sequence = 0
         with self._lock:
-            resuming = frozenset(i for i, p in enumerate(members) if p in unfenced)
+            fenced = set(unfenced)
+            resuming = frozenset(i for i, p in enumerate(members) if p in fenced)
             for partition in members:
                 partition.clean = False
             attempt = Attempt(claim.task, members, resuming)
@@ -294,10 +287,10 @@ class FlowJob:
             if p.source not in held and (p.stop is None or p.stop.due(now))
         ]
 
-    def _without_leader(self, partitions: list[Partition]) -> list[Partition]:
+    def _without_leader(self, partitions: list[Partition]) -> set[Partition]:
         """Stop those whose remote partition cannot be written to: fencing would wait for them."""
         topics = patiently(lambda: self._target.describe({p.remote.topic for p in partitions}))
-        lost = []
+        lost = set()
         for partition in partitions:
             topic = topics.get(partition.remote.topic)
             leaders = topic.leaders if topic is not None else ()
@@ -305,7 +298,7 @@ class FlowJob:
             if index >= len(leaders) or leaders[index] == NO_LEADER:
                 reason = f"{partition.remote} does not exist or has no leader"
                 self._stop(partition, "lost-remote", partition.position.upstream, reason)
-                lost.append(partition)
+                lost.add(partition)
         return lost
 
     def _assignment(self, attempt: Attempt, role: str) -> Assignment:

@@ -30,9 +30,6 @@ class Landlord(Protocol):
     def heard(self, line: "Line", claim: Claim, message: dict[str, Any]) -> None:
         """Take a report of a worker that holds a lease."""
 
-    def ended(self, line: "Line", claim: Claim) -> None:
-        """Take note that a worker's connection is closed."""
-
 
 class Line:
     """One open lease, as the driver sees it."""
@@ -104,9 +101,6 @@ class LeaseServer:
             log.warning("a lease was asked for with a wrong secret and refused")
             return
         landlord = self._landlords[claim.flow]
-        try:
-            line.send({"assignment": landlord.grant(line, claim).encode()})
-            for message in messages:
-                landlord.heard(line, claim, message)
-        finally:
-            landlord.ended(line, claim)
+        line.send({"assignment": landlord.grant(line, claim).encode()})
+        for message in messages:
+            landlord.heard(line, claim, message)

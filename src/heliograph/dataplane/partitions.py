@@ -24,7 +24,7 @@ class Stop:
         return self.kind in MAY_PASS and now - self.since > RETRY_STOPPED.total_seconds()
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Partition:
     """One partition: where it goes, how far it is, who may write to it, why it stopped."""
 

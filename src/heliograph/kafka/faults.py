@@ -9,10 +9,7 @@ from kafka import errors as foreign
 from heliograph.errors import KafkaFault
 
 OFFSET_OUT_OF_RANGE: Final = 1
-CORRUPT_MESSAGE: Final = 2
 UNKNOWN_TOPIC_OR_PARTITION: Final = 3
-MESSAGE_TOO_LARGE: Final = 10
-RECORD_LIST_TOO_LARGE: Final = 18
 TOPIC_ALREADY_EXISTS: Final = 36
 OUT_OF_ORDER_SEQUENCE: Final = 45
 DUPLICATE_SEQUENCE: Final = 46

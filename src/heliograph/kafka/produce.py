@@ -113,7 +113,6 @@ class Producer:
         self._cluster = cluster
         self._flow = flow
         self._lanes = {lane.slot: lane for lane in lanes}
-        self._by_partition = {lane.partition: lane for lane in self._lanes.values()}
         self._on_stored = on_stored
         self._on_refused = on_refused
         self._max_in_flight = max_in_flight
