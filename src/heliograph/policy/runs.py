@@ -1,0 +1,184 @@
+"""The run map of one partition: where every copied record went, exactly, in both directions.
+
+Records that follow one another on both sides are one run, so a plain topic has one run and a
+transactional one has about one per transaction. Old runs stay encoded, some hundred to a segment at
+four or five bytes each, and are only decoded when somebody asks for an offset among them.
+
+A  Runs ascend on both sides and never overlap: a run that comes again, or comes from before, replaces
+   all from there on (the source was truncated, the target made anew, or a successor met the tail).
+B  Between two runs there is nothing to deliver, except before a detached segment: there nobody knows.
+"""
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterable
+from operator import itemgetter
+from typing import TypeAlias
+
+from heliograph.wire.run_records import Run, Segment, decode_segment, encode_segment
+
+_SEGMENT_RUNS = 512
+_Side: TypeAlias = Callable[[Run], int]
+_UPSTREAM: _Side = itemgetter(0)
+_DOWNSTREAM: _Side = itemgetter(1)
+
+
+class RunMap:
+    """The runs of one partition; what changed since the last `take_changes` is remembered."""
+
+    __slots__ = ("_changed", "_closed", "_detached", "_downs", "_gone", "_open", "_ups")
+
+    def __init__(self, rows: Iterable[tuple[int, bytes]] = ()) -> None:
+        """Take what was saved: the upstream offset and the value of each row, in any order."""
+        self._ups: list[int] = []
+        self._downs: list[int] = []
+        self._closed: list[bytes] = []
+        self._open: list[Run] = []
+        self._detached = False
+        self._changed: set[int] = set()
+        self._gone: set[int] = set()
+        for upstream, value in sorted(rows):
+            if self._open:
+                self._close()
+            segment = decode_segment(upstream, value)
+            self._open, self._detached = list(segment.runs), segment.detached
+        self._changed.clear()
+
+    def __bool__(self) -> bool:
+        return bool(self._open)
+
+    def __len__(self) -> int:
+        """Return the number of segments."""
+        return len(self._ups) + bool(self._open)
+
+    @property
+    def end(self) -> Run | None:
+        """Return the last run, which the next records most likely make longer."""
+        return self._open[-1] if self._open else None
+
+    def add(self, upstream: int, downstream: int, length: int) -> None:
+        """Note that records from `upstream` on were stored from `downstream` on."""
+        last = self.end
+        if last is not None and (upstream < last.upstream_end or downstream < last.downstream_end):
+            self.cut(upstream, downstream)
+            last = self.end
+        if last is not None and (last.upstream_end, last.downstream_end) == (upstream, downstream):
+            self._open[-1] = last._replace(length=last.length + length)
+        else:
+            if len(self._open) == _SEGMENT_RUNS:
+                self._close()
+            self._open.append(Run(upstream, downstream, length))
+        self._touch()
+
+    def detach(self, upstream: int, downstream: int) -> None:
+        """Begin anew at a pair before which somebody else copied, nobody knows from where to where."""
+        self.cut(upstream, downstream)
+        if self._open:
+            self._close()
+        self._open, self._detached = [Run(upstream, downstream, 0)], True
+        self._touch()
+
+    def cut(self, upstream: int, downstream: int | None = None) -> None:
+        """Forget all from `upstream` on, and all from `downstream` on."""
+        while self._open:
+            last = self._open[-1]
+            kept = upstream - last.upstream
+            if downstream is not None:
+                kept = min(kept, downstream - last.downstream)
+            if kept > 0 and kept >= last.length:
+                return
+            self._touch()
+            if kept > 0:
+                self._open[-1] = last._replace(length=kept)
+                return
+            self._open.pop()
+            if not self._open:
+                self._drop(last.upstream)
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self.cut(-1)
+
+    def prune(self, log_start: int) -> None:
+        """Forget the segments that only tell of offsets before `log_start`; the last one stays."""
+        bases = [*self._ups, *(run.upstream for run in self._open[:1])]
+        gone = max(bisect_right(bases, log_start) - 1, 0)
+        self._gone.update(self._ups[:gone])
+        self._changed.difference_update(self._ups[:gone])
+        del self._ups[:gone], self._downs[:gone], self._closed[:gone]
+
+    def downstream_of(self, upstream: int) -> int | None:
+        """Return where the first copied record at or after `upstream` is; None if nobody knows.
+
+        An offset beyond all that was copied gives the place where the next record goes.
+        """
+        return self._translate(upstream, self._ups, _UPSTREAM, _DOWNSTREAM)
+
+    def upstream_of(self, downstream: int) -> int | None:
+        """Return where the first copied record at or after `downstream` came from."""
+        return self._translate(downstream, self._downs, _DOWNSTREAM, _UPSTREAM)
+
+    def take_changes(self) -> dict[int, bytes | None]:
+        """Return the rows that changed since the last call, by upstream offset; None deletes one."""
+        rows: dict[int, bytes | None] = dict.fromkeys(self._gone)
+        for upstream in self._changed:
+            rows[upstream] = self._row(upstream)
+        self._gone.clear()
+        self._changed.clear()
+        return rows
+
+    def _row(self, upstream: int) -> bytes:
+        if self._open and self._open[0].upstream == upstream:
+            return encode_segment(Segment(tuple(self._open), self._detached))
+        return self._closed[bisect_right(self._ups, upstream) - 1]
+
+    def _translate(self, offset: int, bases: list[int], side: _Side, other: _Side) -> int | None:
+        if not self._open:
+            return None
+        index = bisect_right(bases, offset) - 1
+        if index == len(bases) - 1 and side(self._open[0]) <= offset:
+            index += 1
+        if index < 0:
+            return self._first(0, other)
+        runs = self._segment(index).runs
+        at = bisect_right(runs, offset, key=side) - 1
+        run = runs[at]
+        if offset < side(run) + run.length:
+            return other(run) + offset - side(run)
+        if at + 1 < len(runs):
+            return other(runs[at + 1])
+        if index < len(self._ups):
+            return self._first(index + 1, other)
+        return other(run) + run.length
+
+    def _first(self, index: int, other: _Side) -> int | None:
+        """Return where a segment begins; nobody knows what lies right before a detached one."""
+        segment = self._segment(index)
+        return None if segment.detached else other(segment.runs[0])
+
+    def _segment(self, index: int) -> Segment:
+        if index == len(self._ups):
+            return Segment(tuple(self._open), self._detached)
+        return decode_segment(self._ups[index], self._closed[index])
+
+    def _close(self) -> None:
+        first = self._open[0]
+        self._ups.append(first.upstream)
+        self._downs.append(first.downstream)
+        self._closed.append(encode_segment(Segment(tuple(self._open), self._detached)))
+        self._open, self._detached = [], False
+
+    def _drop(self, upstream: int) -> None:
+        """Note that the open segment is gone, and open the one before it."""
+        self._gone.add(upstream)
+        self._changed.discard(upstream)
+        self._detached = False
+        if self._ups:
+            before = self._segment(len(self._ups) - 1)
+            self._ups.pop()
+            self._downs.pop()
+            self._closed.pop()
+            self._open, self._detached = list(before.runs), before.detached
+
+    def _touch(self) -> None:
+        self._changed.add(self._open[0].upstream)
+        self._gone.discard(self._open[0].upstream)

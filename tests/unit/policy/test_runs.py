@@ -1,0 +1,168 @@
+from hypothesis import given
+from hypothesis import strategies as st
+
+from heliograph.policy.runs import RunMap
+from heliograph.wire.run_records import Run, Segment, decode_segment, encode_segment
+
+# Per step: how many upstream offsets hold nothing, how many markers the target has, how many records.
+STEPS = st.lists(
+    st.tuples(st.integers(0, 3), st.integers(0, 2), st.integers(1, 5)), min_size=1, max_size=40
+)
+
+
+def build(steps: list[tuple[int, int, int]]) -> tuple[RunMap, list[tuple[int, int]]]:
+    """Return a map and, to check it, every copied record as (upstream, downstream)."""
+    runs = RunMap()
+    pairs: list[tuple[int, int]] = []
+    up, down = 7, 3
+    for gap, markers, count in steps:
+        up, down = up + gap, down + markers
+        runs.add(up, down, count)
+        pairs += [(up + i, down + i) for i in range(count)]
+        up, down = up + count, down + count
+    return runs, pairs
+
+
+def saved(runs: RunMap, before: dict[int, bytes] | None = None) -> dict[int, bytes]:
+    """Return the rows of a compacted topic after the map's changes were written to it."""
+    rows = dict(before or {})
+    for upstream, value in runs.take_changes().items():
+        if value is None:
+            rows.pop(upstream, None)
+        else:
+            rows[upstream] = value
+    return rows
+
+
+def expected(pairs: list[tuple[int, int]], offset: int) -> int:
+    """Return where the first record at or after an upstream offset went."""
+    return next((down for up, down in pairs if up >= offset), pairs[-1][1] + 1)
+
+
+@given(STEPS)
+def test_every_offset_translates_to_the_first_record_at_or_after_it(
+    steps: list[tuple[int, int, int]],
+) -> None:
+    runs, pairs = build(steps)
+    back = [(down, up) for up, down in pairs]
+    for offset in range(pairs[-1][0] + 5):
+        assert runs.downstream_of(offset) == expected(pairs, offset)
+    for offset in range(pairs[-1][1] + 5):
+        assert runs.upstream_of(offset) == expected(back, offset)
+
+
+@given(STEPS, st.integers(0, 60))
+def test_a_map_that_was_saved_and_loaded_again_says_the_same(
+    steps: list[tuple[int, int, int]], at: int
+) -> None:
+    runs, pairs = build(steps)
+    loaded = RunMap(saved(runs).items())
+    assert loaded.downstream_of(at) == runs.downstream_of(at)
+    assert loaded.take_changes() == {}
+    loaded.add(pairs[-1][0] + 1, pairs[-1][1] + 1, 4)
+    runs.add(pairs[-1][0] + 1, pairs[-1][1] + 1, 4)
+    assert loaded.downstream_of(at) == runs.downstream_of(at)
+
+
+@given(STEPS, st.integers(0, 60))
+def test_records_that_come_again_replace_all_from_there_on(
+    steps: list[tuple[int, int, int]], again: int
+) -> None:
+    runs, pairs = build(steps)
+    rows = saved(runs)
+    down = pairs[-1][1] + 9
+    runs.add(again, down, 100)
+    pairs = [pair for pair in pairs if pair[0] < again]
+    pairs += [(again + i, down + i) for i in range(100)]
+    reloaded = RunMap(saved(runs, rows).items())
+    for offset in range(120):
+        assert runs.downstream_of(offset) == expected(pairs, offset)
+        assert reloaded.downstream_of(offset) == expected(pairs, offset)
+
+
+def test_a_successor_that_meets_the_tail_again_changes_nothing() -> None:
+    runs = RunMap()
+    runs.add(0, 0, 100)
+    runs.add(101, 100, 50)
+    rows = saved(runs)
+    runs.add(40, 40, 60)
+    runs.add(101, 100, 50)
+    assert saved(runs, rows) == rows
+
+
+def test_thousands_of_runs_are_kept_in_segments() -> None:
+    runs = RunMap()
+    for i in range(5000):
+        runs.add(i * 11, i * 10, 10)
+    assert len(runs) == 10
+    rows = saved(runs)
+    assert len(rows) == 10
+    assert sum(map(len, rows.values())) < 5000 * 5
+    loaded = RunMap(rows.items())
+    for i in (0, 1, 511, 512, 513, 4095, 4999):
+        for m in (runs, loaded):
+            assert m.downstream_of(i * 11 + 3) == i * 10 + 3
+            assert m.downstream_of(i * 11 + 10) == i * 10 + 10
+            assert m.upstream_of(i * 10 + 7) == i * 11 + 7
+
+
+def test_pruning_forgets_whole_segments_below_the_log_start() -> None:
+    runs = RunMap()
+    for i in range(2000):
+        runs.add(i * 11, i * 10, 10)
+    rows = saved(runs)
+    runs.prune(1100 * 11 + 5)
+    assert runs.downstream_of(1100 * 11 + 5) == 1100 * 10 + 5
+    # What the source no longer has leads to the first record that is known.
+    assert runs.downstream_of(0) == 1024 * 10
+    after = saved(runs, rows)
+    assert sorted(after) == [1024 * 11, 1536 * 11]
+    assert RunMap(after.items()).downstream_of(1100 * 11 + 5) == 1100 * 10 + 5
+
+
+def test_nobody_knows_what_lies_before_a_detached_segment() -> None:
+    runs = RunMap()
+    runs.add(0, 0, 10)
+    runs.detach(100, 80)
+    runs.add(100, 81, 5)
+    for m in (runs, RunMap(saved(runs).items())):
+        assert m.downstream_of(5) == 5
+        assert m.downstream_of(10) is None
+        assert m.downstream_of(99) is None
+        assert m.downstream_of(100) == 81
+        assert m.upstream_of(85) == 104
+        assert m.upstream_of(50) is None
+
+
+def test_detaching_twice_at_one_place_is_detaching_once() -> None:
+    runs = RunMap()
+    runs.detach(100, 80)
+    runs.detach(100, 90)
+    assert len(runs) == 1
+    assert runs.downstream_of(100) == 90
+
+
+def test_an_empty_map_answers_nothing() -> None:
+    assert RunMap().downstream_of(0) is None
+    assert RunMap().upstream_of(0) is None
+
+
+def test_a_cleared_map_deletes_all_its_rows() -> None:
+    runs = RunMap()
+    for i in range(1200):
+        runs.add(i * 2, i, 1)
+    rows = saved(runs)
+    runs.clear()
+    assert not runs
+    assert saved(runs, rows) == {}
+
+
+@given(st.lists(st.tuples(*[st.integers(0, 1 << 40)] * 3), min_size=1, max_size=20), st.booleans())
+def test_segments_survive_their_encoding(gaps: list[tuple[int, int, int]], detached: bool) -> None:
+    runs = []
+    up = down = 0
+    for a, b, length in gaps:
+        runs.append(Run(up + a, down + b, length))
+        up, down = up + a + length, down + b + length
+    segment = Segment(tuple(runs), detached)
+    assert decode_segment(runs[0].upstream, encode_segment(segment)) == segment
