@@ -1,8 +1,9 @@
 """What MirrorSourceConnector does beside copying: which topics, under which names, from where on."""
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from heliograph.config.flow import FlowConfig
 from heliograph.errors import KafkaFault
@@ -54,21 +55,25 @@ def naming_of(config: FlowConfig) -> NamingPolicy:
     )
 
 
+def replicates_of(config: FlowConfig) -> Callable[[str], bool]:
+    """Return what decides, by a source topic's name, whether this flow copies it."""
+    return partial(
+        replicates,
+        accepts=NameFilter(config.topics, config.topics_exclude).accepts,
+        naming=naming_of(config),
+        target_alias=config.flow.target,
+        heartbeats=config.heartbeats_replication_enabled,
+    )
+
+
 def select_topics(config: FlowConfig, topics: Iterable[Topic]) -> dict[str, Topic]:
     """Return the topics this flow copies, by remote name."""
     naming = naming_of(config)
-    accepts = NameFilter(config.topics, config.topics_exclude).accepts
+    copied = replicates_of(config)
     return {
         naming.format_remote_topic(config.flow.source, topic.name): topic
         for topic in topics
-        if not topic.internal
-        and replicates(
-            topic.name,
-            accepts=accepts,
-            naming=naming,
-            target_alias=config.flow.target,
-            heartbeats=config.heartbeats_replication_enabled,
-        )
+        if not topic.internal and copied(topic.name)
     }
 
 
