@@ -13,6 +13,8 @@ from heliograph.errors import ConfigError
 
 _HEARTBEATS = "heartbeats"
 _DEFAULT_SEPARATOR = "."
+_OFFSET_SYNCS = "mm2-offset-syncs"
+_RUNS = "mm2-runs"
 _DEFAULT_CLASS = "org.apache.kafka.connect.mirror.DefaultReplicationPolicy"
 _IDENTITY_CLASS = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
 _IDENTITY_CLASSES = {
@@ -76,7 +78,7 @@ class DefaultNaming:
 
     def offset_syncs_topic(self, alias: str) -> str:
         """Return its name; `alias` is that of the cluster which does not hold it."""
-        return f"mm2-offset-syncs{self._internal}{alias}{self._internal}internal"
+        return f"{_OFFSET_SYNCS}{self._internal}{alias}{self._internal}internal"
 
     def checkpoints_topic(self, alias: str) -> str:
         return f"{alias}{self._internal}checkpoints{self._internal}internal"
@@ -153,6 +155,14 @@ def naming_for(
             "Derive it from heliograph.policy.naming.DefaultNaming."
         )
     return made
+
+
+def runs_topic(naming: NamingPolicy, alias: str) -> str:
+    """Return where the run maps of records from cluster `alias` are kept, on the cluster they went to."""
+    syncs = naming.offset_syncs_topic(alias)
+    if syncs.startswith(_OFFSET_SYNCS):
+        return _RUNS + syncs.removeprefix(_OFFSET_SYNCS)
+    return f"{_RUNS}.{alias}.internal"
 
 
 def _looks_like_heartbeats(topic: str) -> bool:

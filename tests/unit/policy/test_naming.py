@@ -5,7 +5,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from heliograph.errors import ConfigError
-from heliograph.policy.naming import DefaultNaming, IdentityNaming, NamingPolicy, naming_for
+from heliograph.policy.naming import (
+    DefaultNaming,
+    IdentityNaming,
+    NamingPolicy,
+    naming_for,
+    runs_topic,
+)
 
 DEFAULT = DefaultNaming()
 IDENTITY = IdentityNaming("A")
@@ -191,3 +197,20 @@ def test_an_unknown_class_is_a_mistake_in_the_configuration(name: str, says: str
 def test_namings_pickle() -> None:
     for naming in (DefaultNaming(separator="_"), IDENTITY):
         assert pickle.loads(pickle.dumps(naming)) == naming
+
+
+class Aloof(DefaultNaming):
+    """A naming with offset syncs in a place of its own."""
+
+    def offset_syncs_topic(self, alias: str) -> str:
+        return f"syncs-{alias}"
+
+
+def test_the_runs_topic_is_named_like_the_offset_syncs_topic() -> None:
+    assert runs_topic(DEFAULT, "A") == "mm2-runs.A.internal"
+    assert runs_topic(IDENTITY, "A") == "mm2-runs.A.internal"
+    assert runs_topic(DefaultNaming(separator="__"), "A") == "mm2-runs__A__internal"
+    legacy = DefaultNaming(separator="__", internal_separator=False)
+    assert runs_topic(legacy, "A") == "mm2-runs.A.internal"
+    assert runs_topic(Aloof(), "A") == "mm2-runs.A.internal"
+    assert DEFAULT.is_internal_topic(runs_topic(DEFAULT, "A"))
