@@ -85,6 +85,11 @@ class Cluster:
             self.drop(node)
             raise
 
+    def nodes(self) -> list[int]:
+        """Return the brokers that the cluster counts as alive now."""
+        self.describe(())
+        return sorted(self._addresses)
+
     def describe(self, names: Iterable[str] | None = None) -> dict[str, Topic]:
         """Return the topics named, or all; a topic that does not exist is left out."""
         wanted = (
