@@ -123,7 +123,7 @@ def fetch_committed(
                 read[group] = told
                 faults.pop(group, None)
             if group in read or not faults[group].retriable:
-                del left[group]
+                left.pop(group, None)
         for group in left:
             raise faults[group]
 

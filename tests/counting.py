@@ -1,0 +1,40 @@
+"""Our own client of a test cluster, with a count of what it asks."""
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from heliograph.kafka.cluster import Cluster
+from heliograph.model import Endpoint
+from tests.clusters import LiveCluster
+
+
+def endpoint(live: LiveCluster) -> Endpoint:
+    servers = [address.rsplit(":", 1) for address in live.bootstrap.split(",")]
+    return Endpoint(live.name, tuple((host, int(port)) for host, port in servers))
+
+
+class CountingCluster(Cluster):
+    """Counts requests by API; `newest` holds it to what an older broker would know."""
+
+    def __init__(self, live: LiveCluster, newest: Mapping[str, int] | None = None) -> None:
+        super().__init__(endpoint(live))
+        self.calls: Counter[str] = Counter()
+        self._newest = newest or {}
+
+    def call(self, request: Any, node: int | None = None, newest: int | None = None) -> Any:
+        if node is None:
+            return self._call_anyone(request, newest)
+        self._count(request)
+        return super().call(request, node, self._newest.get(_api(request), newest))
+
+    def _call_anyone(self, request: Any, newest: int | None) -> Any:
+        self._count(request)
+        return super()._call_anyone(request, self._newest.get(_api(request), newest))
+
+    def _count(self, request: Any) -> None:
+        self.calls[_api(request)] += 1
+
+
+def _api(request: Any) -> str:
+    return str(request.name).removesuffix("Request")
