@@ -1,6 +1,6 @@
 import pytest
 
-from heliograph.config.clients import client_props, endpoint
+from heliograph.config.clients import Role, Side, client_props, endpoint
 from heliograph.config.fields import NotAllowed
 from heliograph.config.jaas import parse_jaas
 from heliograph.errors import ConfigError
@@ -145,3 +145,35 @@ def test_the_more_exact_prefix_wins_for_a_client() -> None:
 
 def test_an_own_client_id_comes_first() -> None:
     assert reach(client_id="mine").client_id == "mine|id"
+
+
+@pytest.mark.parametrize(
+    ("side", "role"),
+    [
+        ("source", "consumer"),
+        ("target", "consumer"),
+        ("source", "producer"),
+        ("target", "producer"),
+        ("source", "admin"),
+        ("target", "admin"),
+    ],
+)
+def test_a_client_takes_the_keys_of_its_role_and_those_of_its_side(side: Side, role: Role) -> None:
+    other: Side = "target" if side == "source" else "source"
+    props = {
+        f"{side}.cluster.bootstrap.servers": "h:1",
+        f"{other}.cluster.bootstrap.servers": "h:2",
+        f"{role}.by.role": "1",
+        f"{side}.{role}.by.side": "2",
+        f"{other}.{role}.of.the.other": "3",
+    }
+    forced = {"enable.auto.commit": "false", "auto.offset.reset": "earliest"}
+    expected = {"bootstrap.servers": "h:1", "by.role": "1", "by.side": "2"}
+    assert client_props(props, side, role) == expected | (forced if role == "consumer" else {})
+
+
+@pytest.mark.parametrize("prefix", ["consumer.", "source.consumer."])
+def test_a_consumer_may_begin_at_the_end_but_never_commits(prefix: str) -> None:
+    props = {f"{prefix}auto.offset.reset": "latest", f"{prefix}enable.auto.commit": "true"}
+    found = client_props(props, "source", "consumer")
+    assert (found["auto.offset.reset"], found["enable.auto.commit"]) == ("latest", "false")

@@ -120,3 +120,20 @@ def test_a_worker_needs_its_topics(tmp_path: Path) -> None:
     file.write_text("bootstrap.servers=a:1\ngroup.id=g\n")
     with pytest.raises(ConfigError, match=r"offset\.storage\.topic is missing"):
         load_worker(file)
+
+
+CHECKPOINT = MINIMAL | {"connector.class": "MirrorCheckpointConnector"}
+
+
+@pytest.mark.parametrize("switch", ["emit.checkpoints.enabled", "emit.offset-syncs.enabled"])
+def test_a_checkpoint_connector_that_cannot_work_is_refused_unless_it_is_off(
+    tmp_path: Path, switch: str
+) -> None:
+    file = tmp_path / "c.json"
+    file.write_text(json.dumps(CHECKPOINT | {switch: "false"}))
+    with pytest.raises(ConfigError, match=f"{switch}=false: true, or remove the connector"):
+        load_connector(file)
+    file.write_text(json.dumps(CHECKPOINT | {switch: "false", "enabled": "false"}))
+    assert not load_connector(file).config.enabled
+    file.write_text(json.dumps(CHECKPOINT | {switch: "true"}))
+    assert load_connector(file).config.checkpoints.emit_enabled

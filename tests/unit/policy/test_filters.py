@@ -168,3 +168,24 @@ def test_identity_sees_a_cycle_in_heartbeats_only() -> None:
 @given(st.text("ab.", max_size=12), st.sampled_from(["a", "b", "ab", ""]))
 def test_a_topic_that_was_on_the_target_is_a_cycle(topic: str, target: str) -> None:
     assert is_cycle(f"x.{target}.{topic}q", naming=DEFAULT, target_alias=target)
+
+
+def test_under_another_separator_a_dotted_name_is_no_heartbeat() -> None:
+    underscore = DefaultNaming(separator="_")
+    assert taken("us-west_heartbeats", include=("orders",), naming=underscore)
+    assert not taken("us-west.heartbeats", include=("orders",), naming=underscore)
+
+
+class Forgetful(DefaultNaming):
+    """A naming of a user's that knows where a topic is from, and not what it was called there."""
+
+    def topic_source(self, topic: str) -> str | None:
+        return "source" if topic else None
+
+    def upstream_topic(self, topic: str) -> str | None:
+        return topic[:0] or None
+
+
+def test_a_naming_without_upstream_names_shows_no_cycle() -> None:
+    assert not is_cycle("any", naming=Forgetful(), target_alias="target")
+    assert is_cycle("any", naming=Forgetful(), target_alias="source")

@@ -91,3 +91,15 @@ def test_few_move_when_partitions_go(
 def test_a_topic_is_spread_over_the_slices() -> None:
     slices = plan_slices([TopicPartition("t", index) for index in range(6)], 3)
     assert [[partition.index for partition in held] for held in slices] == [[0, 3], [1, 4], [2, 5]]
+
+
+def test_what_is_on_the_target_alone_is_left_alone() -> None:
+    assert plan_topics({}, {"A.t": 3}) == []
+    assert plan_topics({"A.t": 3}, {"A.t": 3, "A.other": 1}) == []
+    assert plan_topics({"A.t": 4}, {"A.t": 3, "A.other": 1}) == [GrowTopic("A.t", 4)]
+
+
+def test_a_topic_is_planned_again_until_it_is_there() -> None:
+    for _ in range(3):
+        assert plan_topics({"A.t": 1}, {}) == [CreateTopic("A.t", 1)]
+    assert plan_topics({"A.t": 1}, {"A.t": 1}) == []
