@@ -1,0 +1,113 @@
+"""Settings of remote topics kept as those of their source; the rules are in `policy/topic_configs.py`."""
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+
+from heliograph.config.flow import FlowConfig
+from heliograph.errors import KafkaFault
+from heliograph.flows.source import select_topics
+from heliograph.kafka.cluster import Cluster, patiently
+from heliograph.kafka.configs import Refusal, alter_configs, describe_configs
+from heliograph.policy.filters import NameFilter
+from heliograph.policy.topic_configs import ConfigChange, SetConfig, plan_configs
+
+log = logging.getLogger(__name__)
+
+_TOPICS_PER_REQUEST = 500
+_NOT_ALLOWED = "TOPIC_AUTHORIZATION_FAILED"
+
+
+def sync_topic_configs(config: FlowConfig, source: Cluster, target: Cluster) -> list[str]:
+    """Give remote topics the settings of their source; return a sentence for each thing not done.
+
+    For a schedule: it blocks, and the next call tries again what this one could not do. It writes
+    nothing where nothing differs, and raises only where a cluster as a whole does not answer.
+    """
+    selected = select_topics(config, patiently(source.describe).values())
+    excluded = NameFilter(config.config_properties_exclude, ()).accepts
+    remotes = sorted(selected)
+    left: list[str] = []
+    for at in range(0, len(remotes), _TOPICS_PER_REQUEST):
+        names = remotes[at : at + _TOPICS_PER_REQUEST]
+        downstream = patiently(partial(describe_configs, target, names))
+        names = [selected[remote].name for remote in downstream.found]
+        upstream = patiently(partial(describe_configs, source, names))
+        left += [_unread(target, topic, why) for topic, why in downstream.refused.items()]
+        left += [_unread(source, topic, why) for topic, why in upstream.refused.items()]
+        plans = {}
+        for remote, entries in downstream.found.items():
+            wanted = upstream.found.get(selected[remote].name, ())
+            if plan := plan_configs(wanted, entries, excluded, config.use_defaults_from):
+                plans[remote] = plan
+        try:
+            left += _change(config, target, plans)
+        except KafkaFault as exc:
+            if exc.error != "UNSUPPORTED_VERSION":
+                raise
+            return [*left, _too_old(target)]
+    return left
+
+
+def _change(
+    config: FlowConfig, target: Cluster, plans: Mapping[str, Sequence[ConfigChange]]
+) -> list[str]:
+    """Carry plans out. A topic is changed as a whole, and change by change where that is refused."""
+    refused = patiently(partial(alter_configs, target, plans))
+    single = {t: plans[t] for t, why in refused.items() if len(plans[t]) > 1 and _may_be_one(why)}
+    left = [_unchanged(target, t, plans[t], why) for t, why in refused.items() if t not in single]
+    done = {topic: list(plan) for topic, plan in plans.items() if topic not in refused}
+    for at in range(max(map(len, single.values()), default=0)):
+        # A topic can be in a request only once: this one has the next change of each.
+        changes = {topic: plan[at : at + 1] for topic, plan in single.items() if at < len(plan)}
+        refused = patiently(partial(alter_configs, target, changes))
+        for topic, change in changes.items():
+            if topic in refused:
+                left.append(_unchanged(target, topic, change, refused[topic]))
+            else:
+                done.setdefault(topic, []).extend(change)
+    for topic, changed in done.items():
+        _tell(config, topic, changed)
+    return left
+
+
+def _may_be_one(why: Refusal) -> bool:
+    """Return whether the fault may be that of a single change, rather than of the topic."""
+    return why.error != _NOT_ALLOWED and not why.retriable
+
+
+def _tell(config: FlowConfig, topic: str, changes: Iterable[ConfigChange]) -> None:
+    given: list[str] = []
+    reset: list[str] = []
+    for change in changes:
+        (given if isinstance(change, SetConfig) else reset).append(change.name)
+    log.info(
+        "flow=%s topic=%s set=%s reset=%s", config.flow, topic, ",".join(given), ",".join(reset)
+    )
+
+
+def _unread(cluster: Cluster, topic: str, why: Refusal) -> str:
+    then = "It is tried again at the next sync."
+    if why.error == _NOT_ALLOWED:
+        then = f"Allow the mirror's user DESCRIBE_CONFIGS on it on {cluster.endpoint.cluster}."
+    return f"{cluster.endpoint.cluster}: cannot read the configuration of topic {topic} ({why}). {then}"
+
+
+def _unchanged(target: Cluster, topic: str, changes: Sequence[ConfigChange], why: Refusal) -> str:
+    name = target.endpoint.cluster
+    keys = ", ".join(change.name for change in changes)
+    if why.error == _NOT_ALLOWED:
+        then = f"Allow the mirror's user ALTER_CONFIGS on it on {name}."
+    elif _may_be_one(why):
+        then = f"Change {keys} on the source, or add it to config.properties.exclude."
+    else:
+        then = "It is tried again at the next sync."
+    what = ", ".join(map(str, changes))
+    return f"{name}: topic {topic} does not get {what} ({why}). {then}"
+
+
+def _too_old(target: Cluster) -> str:
+    return (
+        f"{target.endpoint.cluster}: its brokers are older than Kafka 2.3 and cannot change single settings "
+        "of a topic (IncrementalAlterConfigs). Upgrade them, or set sync.topic.configs.enabled=false."
+    )
