@@ -3,9 +3,11 @@
 MirrorError
 ├── ConfigError          edit the file or the command line            exit 2
 ├── ClusterUnreachable   bring the cluster or the network back        exit 3
+├── DeadlinePassed       give it more time, or find what is slow      exit 3
 ├── KafkaFault           the broker said no; `retriable` says whether waiting helps
 ├── CorruptRecord        bytes that do not hold what they claim: stop, look
 ├── FlowFenced           somebody else mirrors this flow now
+├── NotMirrored          name another cluster: nothing of this one comes here
 └── Missing              a thing this machine lacks: Java, a jar, a port
 
 A message is one sentence: where, what, what next. Across Spark only its text survives, so it stands
@@ -43,6 +45,23 @@ class ClusterUnreachable(MirrorError):
         )
 
 
+class DeadlinePassed(MirrorError):
+    """Not all of an answer came in time, and half an answer is none."""
+
+    exit_code = 3
+
+    def __init__(self, doing: str, seconds: float) -> None:
+        super().__init__(doing, seconds)
+        self.doing = doing
+        self.seconds = seconds
+
+    def __str__(self) -> str:
+        return (
+            f"{self.doing}: not all of it came within {self.seconds:g} s. "
+            "Give it more time, or look why the cluster is slow."
+        )
+
+
 class KafkaFault(MirrorError):
     """A broker refused a request."""
 
@@ -73,6 +92,23 @@ class FlowFenced(MirrorError):
         return (
             f"{self.flow}: fenced at {self.partition}, because another process mirrors this flow now. "
             "Stop one of the two, then restart this flow."
+        )
+
+
+class NotMirrored(MirrorError):
+    """No topic tells of that remote cluster; `known` are the topics that tell of others."""
+
+    def __init__(self, remote_cluster: str, topic: str, known: tuple[str, ...]) -> None:
+        super().__init__(remote_cluster, topic, known)
+        self.remote_cluster = remote_cluster
+        self.topic = topic
+        self.known = known
+
+    def __str__(self) -> str:
+        others = f"only {', '.join(self.known)}" if self.known else "and none like it"
+        return (
+            f"{self.remote_cluster}: there is no topic {self.topic} here, {others}. "
+            "Check the cluster's alias and the naming policy."
         )
 
 

@@ -25,6 +25,9 @@ COMMANDS: dict[str, Command] = {
     "demo": Command("heliograph.cli.demo:demo", "Two real clusters, load, the mirror, the proof."),
     "run": Command("heliograph.cli.run:run", "Mirror what an mm2.properties file says."),
     "verify": Command("heliograph.cli.verify:verify", "Account for every record of a flow."),
+    "translate-offsets": Command(
+        "heliograph.cli.translate:translate_offsets", "Where a consumer group may continue."
+    ),
     "kafka": Command("heliograph.cli.kafka:app", "Run real Kafka clusters on this machine."),
 }
 

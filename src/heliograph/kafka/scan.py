@@ -1,10 +1,11 @@
 """Reading partitions from one offset to another, batch by batch: for tails, tables and audits."""
 
+import time
 from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
 from typing import NamedTuple
 
-from heliograph.errors import KafkaFault
+from heliograph.errors import DeadlinePassed, KafkaFault
 from heliograph.kafka.cluster import Cluster, patiently
 from heliograph.kafka.faults import OFFSET_OUT_OF_RANGE, fault_for, is_retriable
 from heliograph.kafka.fetch import (
@@ -30,6 +31,7 @@ OnGap = Callable[[TopicPartition, int, int], None]
 
 _WAIT = timedelta(milliseconds=250)
 _SILENCE = timedelta(seconds=60)
+_PATIENCE = timedelta(seconds=30)
 
 
 class Scanned(NamedTuple):
@@ -45,16 +47,18 @@ def scan(
     *,
     committed_only: bool,
     on_gap: OnGap,
+    within: timedelta = timedelta.max,
 ) -> Iterator[Scanned]:
     """Yield the deliverable batches that touch [start, end) of each partition, in order.
 
     A first or last batch may reach over its range. Where the start is no longer there, `on_gap` is
-    told from where to where, and the scan goes on after it.
+    told from where to where, and the scan goes on after it. DeadlinePassed is raised where the ends
+    are not reached `within` that time.
     """
     ends = {p: end for p, (start, end) in ranges.items() if start < end}
     if not ends:
         return
-    walk = _Walk(cluster, {p: ranges[p][0] for p in ends}, committed_only, on_gap)
+    walk = _Walk(cluster, {p: ranges[p][0] for p in ends}, committed_only, on_gap, within)
     try:
         while ends:
             for partition in walk.exhausted(ends):
@@ -82,15 +86,20 @@ class _Walk:
         starts: Mapping[TopicPartition, int],
         committed_only: bool,
         on_gap: OnGap,
+        within: timedelta,
     ) -> None:
         self._cluster = cluster
         self._starts = starts
         self._on_gap = on_gap
+        self._within = within
+        self._deadline = time.monotonic() + within.total_seconds()
         self.order = sorted(starts)
         self._resumed: dict[TopicPartition, int] = {}
         isolation = READ_COMMITTED if committed_only else READ_UNCOMMITTED
         self.fetcher = Fetcher(cluster, FetchLimits(wait=_WAIT, isolation=isolation))
-        topics = patiently(lambda: cluster.describe({p.topic for p in starts}))
+        topics = patiently(
+            lambda: cluster.describe({p.topic for p in starts}), self._left(_PATIENCE)
+        )
         for slot, partition in enumerate(self.order):
             if partition.topic not in topics:
                 raise KafkaFault(f"read {partition}", "UNKNOWN_TOPIC_OR_PARTITION", False)
@@ -100,10 +109,11 @@ class _Walk:
     def next_sections(self) -> Iterator[tuple[Section, memoryview]]:
         """Yield the good sections of the next responses."""
         if self.fetcher.homeless:
-            patiently(self._place)
+            patiently(self._place, self._left(_PATIENCE))
         self.fetcher.ask()
-        sessions, _ = self.fetcher.ready(_SILENCE.total_seconds())
+        sessions, _ = self.fetcher.ready(self._left(_SILENCE).total_seconds())
         if not sessions and not self.fetcher.homeless and not self.fetcher.empty:
+            self._left(_SILENCE)
             raise KafkaFault("read a topic", f"nothing for {_SILENCE.seconds} s", retriable=True)
         for session in sessions:
             response = self.fetcher.take(session)
@@ -114,6 +124,14 @@ class _Walk:
                     self._mend(section)
                 else:
                     yield section, response.buffer
+
+    def _left(self, most: timedelta) -> timedelta:
+        """Return how long one step may take, or raise if there is no time left for any."""
+        left = self._deadline - time.monotonic()
+        if left <= 0:
+            topics = ", ".join(sorted({p.topic for p in self.order}))
+            raise DeadlinePassed(f"read {topics}", self._within.total_seconds())
+        return timedelta(seconds=min(left, most.total_seconds()))
 
     def _place(self) -> None:
         why = self.fetcher.place()

@@ -1,0 +1,299 @@
+"""What an application imports: MirrorMaker's MirrorClient and RemoteClusterUtils, and exact offsets.
+
+It asks the cluster that things are mirrored to; neither the source nor the mirror has to be alive.
+Wherever a cluster is asked for, its bootstrap servers, an Endpoint or client properties do. Nothing
+here answers with a part: what cannot be read to its end in time raises DeadlinePassed.
+"""
+
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import timedelta
+from types import TracebackType
+from typing import Self, TypeAlias
+
+from heliograph.config import settings_connector as settings
+from heliograph.config.clients import endpoint, strip_prefix
+from heliograph.config.flow import read_policy
+from heliograph.config.settings import CLIENT_KEYS
+from heliograph.errors import CorruptRecord, NotMirrored
+from heliograph.kafka.cluster import Cluster, patiently
+from heliograph.kafka.rows import read_rows
+from heliograph.model import Endpoint, TopicPartition
+from heliograph.policy import topology
+from heliograph.policy.naming import DefaultNaming, NamingPolicy, naming_for, runs_topic
+from heliograph.policy.runs import RunMap
+from heliograph.wire.mirror_records import Checkpoint, decode_checkpoint
+from heliograph.wire.run_records import decode_segment_key
+
+__all__ = [
+    "Endpoint",
+    "MirrorClient",
+    "OffsetAndMetadata",
+    "RunMap",
+    "TopicPartition",
+    "checkpoint_topics",
+    "heartbeat_topics",
+    "remote_topics",
+    "replication_hops",
+    "translate_offsets",
+    "upstream_clusters",
+]
+
+PATIENCE = timedelta(seconds=30)
+_OWN_KEYS = CLIENT_KEYS | {"client.id"}
+_CLIENT_ID = "heliograph-client"
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetAndMetadata:
+    """What a group would commit: the next offset to read, and the note that it left with it."""
+
+    offset: int
+    metadata: str = ""
+
+
+Row: TypeAlias = tuple[bytes, bytes | None]
+Offsets: TypeAlias = dict[TopicPartition, OffsetAndMetadata]
+Where: TypeAlias = str | Endpoint | Mapping[str, str]
+
+
+class MirrorClient:
+    """A cluster that others are mirrored to, as its applications see it; for one thread at a time."""
+
+    def __init__(
+        self,
+        bootstrap_servers: str | Endpoint,
+        *,
+        naming: NamingPolicy | str | None = None,
+        reading: Endpoint | None = None,
+        patience: timedelta = PATIENCE,
+    ) -> None:
+        """Connect to nothing yet.
+
+        Args:
+            bootstrap_servers: host:port,host:port, or all of how to reach the cluster.
+            naming: how remote topics are named: an object, or what `replication.policy.class` takes.
+            reading: how to reach it for reading topics, if not as for listing them.
+            patience: how long a call tries again while no broker answers.
+        """
+        if isinstance(bootstrap_servers, str):
+            bootstrap_servers = client_endpoint({"bootstrap.servers": bootstrap_servers}, "admin.")
+        if isinstance(naming, str):
+            naming = client_naming({settings.REPLICATION_POLICY_CLASS.name: naming})
+        self.naming: NamingPolicy = DefaultNaming() if naming is None else naming
+        self._patience = patience
+        self._admin = Cluster(bootstrap_servers)
+        reading = reading or bootstrap_servers
+        self._reading = self._admin if reading == bootstrap_servers else Cluster(reading)
+
+    @classmethod
+    def from_properties(
+        cls,
+        properties: Mapping[str, str],
+        *,
+        naming: NamingPolicy | str | None = None,
+        patience: timedelta = PATIENCE,
+    ) -> Self:
+        """Make a client from the properties of a Java MirrorClient; `naming` overrules theirs."""
+        return cls(
+            client_endpoint(properties, "admin."),
+            naming=client_naming(properties) if naming is None else naming,
+            reading=client_endpoint(properties, "consumer."),
+            patience=patience,
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._admin.close()
+        self._reading.close()
+
+    def replication_hops(self, upstream_alias: str) -> int:
+        """Return how many flows lie between that cluster and this one at least; -1 if no way leads here."""
+        return topology.count_replication_hops(self._topics(), upstream_alias, self.naming)
+
+    def heartbeat_topics(self) -> set[str]:
+        """Return the heartbeats topics: this cluster's own, and all that were copied to it."""
+        return topology.select_heartbeats(self._topics(), self.naming)
+
+    def checkpoint_topics(self) -> set[str]:
+        """Return the checkpoints topics, one for each cluster that is mirrored here."""
+        return topology.select_checkpoints(self._topics(), self.naming)
+
+    def upstream_clusters(self) -> set[str]:
+        """Return the clusters whose heartbeats arrive here, through any number of others."""
+        return topology.find_upstream_clusters(self._topics(), self.naming)
+
+    def remote_topics(self, source: str | None = None) -> set[str]:
+        """Return the topics that are copies, of cluster `source` or of any."""
+        return topology.select_remote(self._topics(), self.naming, source)
+
+    def remote_consumer_offsets(
+        self, group: str, remote_cluster: str, within: timedelta = PATIENCE
+    ) -> Offsets:
+        """Return where a group of `remote_cluster` may continue here; nothing if it has no checkpoint."""
+        return self.remote_groups(remote_cluster, within).get(group, {})
+
+    def remote_groups(
+        self, remote_cluster: str, within: timedelta = PATIENCE
+    ) -> dict[str, Offsets]:
+        """Return where every group of `remote_cluster` may continue here."""
+        topic = self.naming.checkpoints_topic(remote_cluster)
+        rows = self._read(topic, within)
+        if rows is None:
+            raise NotMirrored(remote_cluster, topic, tuple(sorted(self.checkpoint_topics())))
+        return latest_offsets(rows)
+
+    def exact_offset(
+        self,
+        topic: str,
+        partition: int,
+        offset: int,
+        *,
+        remote_cluster: str,
+        upstream: bool = False,
+        within: timedelta = PATIENCE,
+    ) -> int | None:
+        """Return where the record at `offset` on `remote_cluster` is here, or None if nobody knows.
+
+        `topic` is the name it has on `remote_cluster`. With `upstream` the question is turned round:
+        where the record at `offset` here came from. For many offsets, ask `run_maps` once.
+        """
+        runs = self.run_maps(remote_cluster, within).get(TopicPartition(topic, partition))
+        if runs is None:
+            return None
+        return runs.upstream_of(offset) if upstream else runs.downstream_of(offset)
+
+    def run_maps(
+        self, remote_cluster: str, within: timedelta = PATIENCE
+    ) -> dict[TopicPartition, RunMap]:
+        """Return where the records of `remote_cluster` went, by its own partitions.
+
+        It is empty where a mirror that keeps no such maps did the copying, as MirrorMaker 2 does.
+        """
+        rows = self._read(runs_topic(self.naming, remote_cluster), within)
+        return {} if rows is None else latest_runs(rows)
+
+    def _topics(self) -> list[str]:
+        found = patiently(self._admin.describe, self._patience)
+        return [topic.name for topic in found.values() if not topic.internal]
+
+    def _read(self, topic: str, within: timedelta) -> Iterable[Row] | None:
+        """Return the rows of partition 0, the only one that is written to; None without a topic."""
+        found = patiently(lambda: self._reading.describe([topic]), min(within, self._patience))
+        if topic not in found:
+            return None
+        return read_rows(self._reading, [TopicPartition(topic, 0)], within)
+
+
+def translate_offsets(
+    where: Where,
+    remote_cluster: str,
+    group: str,
+    within: timedelta = PATIENCE,
+    *,
+    naming: NamingPolicy | str | None = None,
+) -> Offsets:
+    """Return where a group of `remote_cluster` may continue on this cluster."""
+    with _open(where, naming) as client:
+        return client.remote_consumer_offsets(group, remote_cluster, within)
+
+
+def upstream_clusters(where: Where, *, naming: NamingPolicy | str | None = None) -> set[str]:
+    with _open(where, naming) as client:
+        return client.upstream_clusters()
+
+
+def replication_hops(
+    where: Where, upstream_alias: str, *, naming: NamingPolicy | str | None = None
+) -> int:
+    with _open(where, naming) as client:
+        return client.replication_hops(upstream_alias)
+
+
+def heartbeat_topics(where: Where, *, naming: NamingPolicy | str | None = None) -> set[str]:
+    with _open(where, naming) as client:
+        return client.heartbeat_topics()
+
+
+def checkpoint_topics(where: Where, *, naming: NamingPolicy | str | None = None) -> set[str]:
+    with _open(where, naming) as client:
+        return client.checkpoint_topics()
+
+
+def remote_topics(
+    where: Where, source: str | None = None, *, naming: NamingPolicy | str | None = None
+) -> set[str]:
+    with _open(where, naming) as client:
+        return client.remote_topics(source)
+
+
+def client_endpoint(properties: Mapping[str, str], prefix: str) -> Endpoint:
+    """Return how to reach the cluster; keys with `prefix` overrule bare ones."""
+    client = {key: properties[key] for key in properties if key in _OWN_KEYS}
+    own = strip_prefix(properties, prefix)
+    client |= {key: own[key] for key in own if key in _OWN_KEYS}
+    alias = settings.TARGET_CLUSTER_ALIAS.read(properties)
+    return endpoint(client, alias, _CLIENT_ID, file="", prefix="")
+
+
+def client_naming(properties: Mapping[str, str]) -> NamingPolicy:
+    return naming_for(
+        read_policy(properties),
+        settings.REPLICATION_POLICY_SEPARATOR.read(properties),
+        settings.INTERNAL_SEPARATOR_ENABLED.read(properties),
+        properties.get(settings.SOURCE_CLUSTER_ALIAS.name),
+    )
+
+
+def latest_offsets(rows: Iterable[Row]) -> dict[str, Offsets]:
+    """Return what the last checkpoint of each group and partition says; no checkpoint is passed over."""
+    latest: dict[bytes, Checkpoint] = {}
+    for key, value in rows:
+        if value is None:
+            latest.pop(key, None)
+            continue
+        with suppress(CorruptRecord):
+            checkpoint = decode_checkpoint(key, value)
+            latest.pop(key, None)
+            latest[key] = checkpoint
+    groups: dict[str, Offsets] = {}
+    for found in latest.values():
+        place = OffsetAndMetadata(found.downstream, found.metadata)
+        groups.setdefault(found.group, {})[found.partition] = place
+    return groups
+
+
+def latest_runs(rows: Iterable[Row]) -> dict[TopicPartition, RunMap]:
+    """Return the run maps that rows add up to; a foreign key is passed over, a broken row raises.
+
+    A row left out would look like a place where there was nothing to copy.
+    """
+    latest: dict[TopicPartition, dict[int, bytes]] = {}
+    for key, value in rows:
+        try:
+            partition, upstream = decode_segment_key(key)
+        except CorruptRecord:
+            continue
+        segments = latest.setdefault(partition, {})
+        if value is None:
+            segments.pop(upstream, None)
+        else:
+            segments[upstream] = value
+    return {p: RunMap(segments.items()) for p, segments in latest.items() if segments}
+
+
+def _open(where: Where, naming: NamingPolicy | str | None) -> MirrorClient:
+    if isinstance(where, str | Endpoint):
+        return MirrorClient(where, naming=naming)
+    return MirrorClient.from_properties(where, naming=naming)
