@@ -38,7 +38,7 @@ class Task:
         self._job.heard(self.line, self._claim, message)
 
     def finish(self, upstream: int, downstream: int, *, behind: bool = False) -> None:
-        report = [[0, upstream, downstream, upstream, 0, 0]]
+        report = [[0, upstream, downstream, upstream, 0, 0, []]]
         counts = [0] * 20
         self.say(
             done={
@@ -67,9 +67,11 @@ def job(target: LiveCluster, fatal: list[str]) -> Iterator[FlowJob]:
     endpoint = Endpoint("B", ((host, int(port)),))
     options = JobOptions(Flow("A", "B"), endpoint, endpoint, topic, LIMITS, slices=1)
     with closing(LeaseServer()) as leases:
-        job = FlowJob(options, leases, on_fatal=lambda kind, _: fatal.append(kind))
+        job = FlowJob(
+            options, leases, on_fatal=lambda kind, _: fatal.append(kind), on_runs=lambda *_: None
+        )
         partition = TopicPartition(topic, 0)
-        job.assign([Partition(partition, "id", partition, 1 << 20, Position(0, 0))])
+        job.assign([Partition(partition, "id", partition, "id", 1 << 20, Position(0, 0))])
         yield job
         job.stop(timedelta(0))
 

@@ -31,7 +31,8 @@ def run(
     config = load_mirror(file)
     for warning in config.warnings:
         log.warning("%s", warning)
-    supervisor = Supervisor(select_flows(config, flow or []))
+    beating = () if flow else config.heartbeat_flows
+    supervisor = Supervisor(select_flows(config, flow or []), beating)
     stopping = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopping.set())

@@ -78,6 +78,7 @@ class FlowConfig:
     target: Endpoint
     source_admin: Endpoint
     target_admin: Endpoint
+    offset_syncs: Endpoint
     topics: tuple[str, ...]
     topics_exclude: tuple[str, ...]
     policy_class: str
@@ -168,6 +169,7 @@ def flow_config(
         target=ends["target", "producer"],
         source_admin=ends["source", "admin"],
         target_admin=ends["target", "admin"],
+        offset_syncs=_offset_syncs_end(props, flow, name, file, prefixes),
         topics=source.TOPICS.read(props),
         topics_exclude=source.TOPICS_EXCLUDE.read(props),
         policy_class=read_policy(props),
@@ -239,6 +241,17 @@ def _check(props: Mapping[str, str], part: Part, file: str) -> None:
         for key in props:
             if key.startswith(("offset-syncs.topic.", "offset-syncs-")):
                 raise invalid(off.name, props[off.name], f"true, or remove {key}")
+
+
+def _offset_syncs_end(
+    props: Mapping[str, str], flow: Flow, name: str, file: str, prefixes: Mapping[str, str]
+) -> Endpoint:
+    """Return how offset syncs are written, on the cluster that `offset-syncs.topic.location` names."""
+    side: Side = "source" if source.OFFSET_SYNCS_LOCATION.read(props) == "source" else "target"
+    cluster = flow.source if side == "source" else flow.target
+    client = client_props(props, side, "producer")
+    client_id = f"{flow}|{name}|offset-syncs-{side}-producer"
+    return endpoint(client, cluster, client_id, file, prefixes[side])
 
 
 def _endpoints(

@@ -16,13 +16,19 @@ from heliograph.config.flow import FlowConfig
 from heliograph.dataplane.assignment import Limits
 from heliograph.dataplane.job import FlowJob, JobOptions
 from heliograph.dataplane.lease_server import LeaseServer
-from heliograph.dataplane.partitions import Partition, Stop
+from heliograph.dataplane.partitions import MADE_ANEW, Partition, Stop
 from heliograph.dataplane.session import Engine
 from heliograph.errors import MirrorError
 from heliograph.flows.progress import ProgressStore
-from heliograph.flows.source import Start, explain_loss, plan_starts, refresh_topics
+from heliograph.flows.runs import RunStore
+from heliograph.flows.schedule import ChoreStatus
+from heliograph.flows.source import naming_of, refresh_topics
+from heliograph.flows.starts import Origin, Start, explain_loss, plan_starts
+from heliograph.flows.upkeep import Upkeep
 from heliograph.kafka.cluster import Cluster
+from heliograph.kafka.offsets import EARLIEST, list_offsets
 from heliograph.model import TopicPartition
+from heliograph.policy.naming import runs_topic
 from heliograph.wire.connect_records import SourceOffset
 
 log = logging.getLogger(__name__)
@@ -60,6 +66,8 @@ class FlowStatus:
     verdicts: dict[str, int]
     stopped: tuple[str, ...]
     waiting: tuple[str, ...]
+    chores: tuple[ChoreStatus, ...]
+    skipped_groups: dict[str, str]
 
 
 def slices_for(config: FlowConfig) -> int:
@@ -67,6 +75,18 @@ def slices_for(config: FlowConfig) -> int:
     if config.spark.get("spark.master", "local").startswith("local"):
         return min(config.tasks_max, os.cpu_count() or 1)
     return config.tasks_max
+
+
+@dataclass(frozen=True, slots=True)
+class _Desk:
+    """What one start of a flow works with."""
+
+    source: Cluster
+    target: Cluster
+    store: ProgressStore
+    runs: RunStore
+    upkeep: Upkeep
+    job: FlowJob
 
 
 class FlowRunner(threading.Thread):
@@ -83,6 +103,7 @@ class FlowRunner(threading.Thread):
         self._reason: str | None = None
         self._refused: tuple[str, ...] = ()
         self._job: FlowJob | None = None
+        self._upkeep: Upkeep | None = None
         self._troubled_since: float | None = None
         self._known: dict[TopicPartition, SourceOffset] = {}
 
@@ -113,7 +134,7 @@ class FlowRunner(threading.Thread):
         self._stopping.set()
 
     def status(self) -> FlowStatus:
-        job = self._job
+        job, upkeep = self._job, self._upkeep
         partitions = job.partitions() if job else []
         return FlowStatus(
             flow=str(self._config.flow),
@@ -132,6 +153,8 @@ class FlowRunner(threading.Thread):
             stopped=tuple(f"{p.source}: {p.stop.reason}" for p in partitions if p.stop)
             + self._refused,
             waiting=tuple(job.troubles()) if job else (),
+            chores=tuple(upkeep.status()) if upkeep else (),
+            skipped_groups=upkeep.skipped_groups if upkeep else {},
         )
 
     def _work(self) -> None:
@@ -142,20 +165,30 @@ class FlowRunner(threading.Thread):
                 cluster.describe(())  # an unreachable one is told at once, not after some patience
             store = ProgressStore(target, self._config)
             self._known = store.load()
-            job = self._open_job()
-            self._assign(job, store, source, target)
+            runs = RunStore(
+                target,
+                runs_topic(naming_of(self._config), self._config.flow.source),
+                self._config.offset_storage.replication_factor,
+            )
+            runs.load()
+            upkeep = Upkeep(self._config, runs)
+            job = self._open_job(runs, upkeep)
+            desk = _Desk(source, target, store, runs, upkeep, job)
+            self._assign(desk)
             while not self._engine.wait(_TICK):
                 if self._stopping.is_set():
                     return
             job.start(self._engine)
-            self._job = job
+            self._job, self._upkeep = job, upkeep
+            upkeep.start()
             try:
                 self._state, self._reason = State.RUNNING, None
-                self._tend(job, store, source, target)
+                self._tend(desk)
             finally:
+                upkeep.stop()
                 drained = job.stop(_DRAIN)
                 if self._fatal is None:  # else the positions are somebody else's now
-                    self._save(job, store, _LAST_SAVE)
+                    self._save(desk, _LAST_SAVE)
                 if not drained:
                     log.warning(
                         "flow=%s stopped before all it had read was written. Nothing is lost: "
@@ -166,10 +199,13 @@ class FlowRunner(threading.Thread):
             source.close()
             target.close()
 
-    def _tend(self, job: FlowJob, store: ProgressStore, source: Cluster, target: Cluster) -> None:
+    def _tend(self, desk: _Desk) -> None:
         """Look after a running job: save, refresh, and raise if it fails."""
-        config = self._config
-        save_every = config.offset_flush_interval.total_seconds()
+        config, job = self._config, desk.job
+        # Whoever reads the run map beside the checkpoints finds it no older than they are.
+        save_every = min(
+            config.offset_flush_interval, config.checkpoints.emit_interval
+        ).total_seconds()
         refresh_every = config.refresh_topics_interval.total_seconds()
         save_at = time.monotonic() + save_every
         refresh_at = time.monotonic() + refresh_every
@@ -179,19 +215,22 @@ class FlowRunner(threading.Thread):
             failure = job.failure()
             if failure is not None:
                 raise MirrorError(f"{config.flow}: {failure}")
-            self._look_into_losses(job, source)
+            self._look_into_losses(job, desk.source)
             now = time.monotonic()
             self._note_troubles(job, now)
             if now >= save_at:
-                self._save(job, store, _SAVE)
+                self._save(desk, _SAVE)
                 save_at = now + save_every
             if config.refresh_topics_enabled and now >= refresh_at:
-                self._refresh(job, store, source, target)
+                self._refresh(desk)
                 refresh_at = now + refresh_every
 
-    def _save(self, job: FlowJob, store: ProgressStore, within: timedelta) -> None:
+    def _save(self, desk: _Desk, within: timedelta) -> None:
+        """Save positions, and before them the runs that lead up to them."""
+        offsets = offsets_of(desk.job)
         try:
-            store.save(offsets_of(job), within)
+            desk.runs.save(within)
+            desk.store.save(offsets, within)
         except MirrorError as exc:
             # Positions are only a shortcut to the target's tail; they are saved next time.
             log.warning("flow=%s progress could not be saved: %s", self._config.flow, exc)
@@ -207,40 +246,48 @@ class FlowRunner(threading.Thread):
         elif now - self._troubled_since > _TROUBLE.total_seconds():
             self._state, self._reason = State.FAILED, troubles[0]
 
-    def _refresh(
-        self, job: FlowJob, store: ProgressStore, source: Cluster, target: Cluster
-    ) -> None:
+    def _refresh(self, desk: _Desk) -> None:
         try:
-            self._assign(job, store, source, target)
+            self._assign(desk)
+            self._prune(desk)
         except MirrorError as exc:
             # The copying goes on; what is new waits for the next refresh.
             log.warning("flow=%s topics could not be refreshed: %s", self._config.flow, exc)
 
-    def _assign(
-        self,
-        job: FlowJob,
-        store: ProgressStore,
-        source: Cluster,
-        target: Cluster,
-    ) -> None:
+    def _prune(self, desk: _Desk) -> None:
+        """Forget runs of records that the source no longer has."""
+        held = {p.source for p in desk.job.partitions()}
+        long_ones = [p for p in desk.runs.long_ones() if p in held]
+        if long_ones:
+            desk.runs.prune(list_offsets(desk.source, long_ones, EARLIEST))
+
+    def _assign(self, desk: _Desk) -> None:
         """Hand the job every partition there is; a new one only once its start is durable."""
-        inventory = refresh_topics(self._config, source, target)
+        job = desk.job
+        inventory = refresh_topics(self._config, desk.source, desk.target)
         for refusal in inventory.refused:
             if refusal not in self._refused:
                 log.error("flow=%s %s", self._config.flow, refusal)
         self._refused = inventory.refused
-        held = {(p.source, p.topic_id): p for p in job.partitions()}
+        held = {p.source: p for p in job.partitions()}
         self._known.update(offsets_of(job))
-        fresh = [r for r in inventory.routes if (r.source, r.topic_id) not in held]
-        starts = plan_starts(self._config, fresh, self._known, source, target)
-        store.save({start.route.source: start.offset for start in starts if not start.made_anew})
+        fresh = [
+            r
+            for r in inventory.routes
+            if r.source not in held or not held[r.source].is_of(r.topic_id, r.remote_id)
+        ]
+        starts = plan_starts(self._config, fresh, self._known, desk.source, desk.target)
+        for begins in starts:
+            self._begin(begins, desk)
+        desk.runs.save()
+        desk.store.save({start.route.source: start.offset for start in starts if not start.barred})
         begun = {start.route.source: start for start in starts}
         partitions = []
         for route in inventory.routes:
             start = begun.get(route.source)
-            if start is None:
-                start = Start(route, held[route.source, route.topic_id].position)
-            partitions.append(open_partition(start))
+            partitions.append(
+                open_partition(start or Start(route, held[route.source].position, Origin.RESUMED))
+            )
         if job.assign(partitions):
             log.info(
                 "flow=%s copies topics=%d partitions=%d",
@@ -249,7 +296,25 @@ class FlowRunner(threading.Thread):
                 len(inventory.routes),
             )
 
-    def _open_job(self) -> FlowJob:
+    def _begin(self, start: Start, desk: _Desk) -> None:
+        """Prepare the run map for a partition that begins, and tell what was lost if it goes on."""
+        source = start.route.source
+        if start.barred or start.origin is Origin.RESUMED:
+            return
+        if start.origin is Origin.TAKEN_OVER:
+            desk.runs.detach(source, start.position)
+        if start.loss is not None:
+            desk.runs.clear(source)
+            desk.upkeep.syncs.forget(source)
+            log.error(
+                "flow=%s partition=%s LOSS: %s. on.loss=continue: it goes on at %d.",
+                self._config.flow,
+                source,
+                start.loss,
+                start.position.upstream,
+            )
+
+    def _open_job(self, runs: RunStore, upkeep: Upkeep) -> FlowJob:
         config = self._config
         options = JobOptions(
             flow=config.flow,
@@ -266,7 +331,12 @@ class FlowRunner(threading.Thread):
             ),
             slices=slices_for(config),
         )
-        return FlowJob(options, self._leases, on_fatal=self._on_fatal)
+
+        def on_runs(partition: TopicPartition, told: list[tuple[int, int, int]]) -> None:
+            runs.add(partition, told)
+            upkeep.syncs.note(partition, told)
+
+        return FlowJob(options, self._leases, on_fatal=self._on_fatal, on_runs=on_runs)
 
     def _look_into_losses(self, job: FlowJob, source: Cluster) -> None:
         for partition in job.partitions():
@@ -309,17 +379,15 @@ def open_partition(start: Start) -> Partition:
     """Return the state in which a job begins with a partition."""
     route = start.route
     stop = None
-    if start.made_anew:
-        reason = (
-            f"{route.source.topic} was deleted and made anew after upstream offset "
-            f"{start.position.upstream} was reached; set on.loss=continue to copy the new one from its start"
-        )
-        stop = Stop("made-anew", start.position.upstream, reason, time.monotonic())
+    if start.barred:
+        reason = f"{start.loss}; {start.advice}"
+        stop = Stop(MADE_ANEW, start.position.upstream, reason, time.monotonic())
         log.error("partition=%s stopped: %s", route.source, reason)
     return Partition(
         source=route.source,
         topic_id=route.topic_id,
         remote=route.remote,
+        remote_id=route.remote_id,
         max_message_bytes=route.max_message_bytes,
         position=start.position,
         stop=stop,
@@ -329,7 +397,7 @@ def open_partition(start: Start) -> Partition:
 def offsets_of(job: FlowJob) -> dict[TopicPartition, SourceOffset]:
     """Return what is to be saved; of a topic made anew the old record stays, with the old topic's id."""
     return {
-        p.source: SourceOffset(p.position.upstream, p.position.downstream, p.topic_id)
+        p.source: SourceOffset(p.position.upstream, p.position.downstream, p.topic_id, p.remote_id)
         for p in job.partitions()
-        if p.stop is None or p.stop.kind != "made-anew"
+        if p.stop is None or p.stop.kind != MADE_ANEW
     }

@@ -8,6 +8,7 @@ from heliograph.config.flow import FlowConfig
 from heliograph.control.runner import FlowRunner, FlowStatus, slices_for
 from heliograph.dataplane.lease_server import LeaseServer
 from heliograph.dataplane.session import Engine
+from heliograph.flows.heartbeat import Heart
 
 log = logging.getLogger(__name__)
 
@@ -17,18 +18,22 @@ _PATIENCE = 12.0
 class Supervisor:
     """Starts and stops flows together; between the two, each goes its own way."""
 
-    def __init__(self, flows: Sequence[FlowConfig]) -> None:
+    def __init__(self, flows: Sequence[FlowConfig], beating: Sequence[FlowConfig] = ()) -> None:
+        """Take the flows to run, and those that are not run but beat all the same."""
         slots = sum(slices_for(config) for config in flows)
         spark = {key: value for config in flows for key, value in config.spark.items()}
         self.engine = Engine(slots, spark)
         self._leases = LeaseServer()
         self._runners = [FlowRunner(config, self.engine, self._leases) for config in flows]
+        self._hearts = [Heart(config) for config in (*flows, *beating)]
 
     def start(self) -> None:
         """Start every flow. Spark comes up meanwhile: it takes longer than finding the topics."""
         self.engine.start()
         for runner in self._runners:
             runner.start()
+        for heart in self._hearts:
+            heart.start()
 
     def status(self) -> list[FlowStatus]:
         return [runner.status() for runner in self._runners]
@@ -39,6 +44,8 @@ class Supervisor:
 
     def stop_flows(self) -> None:
         """Drain and save every flow; Spark stays up."""
+        for heart in self._hearts:
+            heart.stop()
         for runner in self._runners:
             runner.stop()
         deadline = time.monotonic() + _PATIENCE

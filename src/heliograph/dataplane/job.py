@@ -7,6 +7,7 @@ A  An identity is handed on without fencing only after the task that held it sai
    partitions whose tail it had met whole.
 B  A new attempt at a slice ends the leases of the one before.
 C  Positions only come from acknowledged batches, so any of them may be saved at any time.
+D  Where records went is told (`on_runs`: upstream, downstream, count) before the position after them.
 """
 
 import logging
@@ -38,6 +39,8 @@ from heliograph.policy.topics import plan_slices
 
 log = logging.getLogger(__name__)
 
+OnRuns = Callable[[TopicPartition, list[tuple[int, int, int]]], None]
+
 
 @dataclass(frozen=True, slots=True)
 class JobOptions:
@@ -59,10 +62,12 @@ class FlowJob:
         options: JobOptions,
         leases: LeaseServer,
         on_fatal: Callable[[str, str], None],
+        on_runs: OnRuns,
     ) -> None:
         self._options = options
         self._leases = leases
         self._on_fatal = on_fatal
+        self._on_runs = on_runs
         self._lock = threading.RLock()
         self._changed = threading.Condition(self._lock)
         self._partitions: dict[TopicPartition, Partition] = {}
@@ -88,14 +93,14 @@ class FlowJob:
     def assign(self, partitions: Sequence[Partition]) -> bool:
         """Work on these partitions from the next epoch on; return whether that changes anything.
 
-        A partition that is known, by name and topic id, keeps its state.
+        A partition that is known, by its name and the ids of both topics, keeps its state.
         """
         with self._lock:
             kept = {}
             changed = len(partitions) != len(self._partitions)
             for partition in partitions:
                 known = self._partitions.get(partition.source)
-                if known is None or known.topic_id != partition.topic_id:
+                if known is None or not known.is_of(partition.topic_id, partition.remote_id):
                     kept[partition.source] = partition
                     changed = True
                 else:
@@ -337,8 +342,10 @@ class FlowJob:
         self._note_trouble(attempt, role, content["trouble"])
 
     def _note_written(self, attempt: Attempt, role: str, content: dict[str, Any]) -> None:
-        for slot, upstream, downstream, sequence, records, size in content["slots"]:
+        for slot, upstream, downstream, sequence, records, size, runs in content["slots"]:
             partition = attempt.slots[slot]
+            if runs:
+                self._on_runs(partition.source, runs)
             if partition.stop is not None and upstream > partition.stop.upstream:
                 partition.stop = None
             partition.position = Position(upstream, downstream)

@@ -5,7 +5,7 @@ among the batches of one chunk, and a batch without a neighbour is passed as it 
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from heliograph.dataplane.slots import Slot
@@ -93,7 +93,14 @@ def pass_batch(slot: Slot, header: BatchHeader, payload: memoryview) -> Outgoing
     """Return the batch under a new header, its payload untouched."""
     sequence = slot.take_sequence(header.records)
     stamped = restamp(header, payload, slot.identity, sequence)
-    return Outgoing(stamped, payload, header.records, header.next_offset, header.max_timestamp)
+    return Outgoing(
+        stamped,
+        payload,
+        header.records,
+        header.next_offset,
+        header.max_timestamp,
+        ((header.base_offset, header.records),),
+    )
 
 
 @dataclass(slots=True)
@@ -103,6 +110,7 @@ class _Merge:
     codec: int
     builder: RecordsBuilder = field(default_factory=RecordsBuilder)
     first: tuple[BatchHeader, memoryview] | None = None
+    spans: list[tuple[int, int]] = field(default_factory=list)
     batches: int = 0
     upstream: int = 0
 
@@ -113,6 +121,11 @@ class _Merge:
     def add(self, header: BatchHeader, payload: memoryview) -> None:
         if self.batches == 0:
             self.first = header, payload
+        if self.spans and self.upstream == header.base_offset:
+            first, count = self.spans[-1]
+            self.spans[-1] = first, count + header.records
+        else:
+            self.spans.append((header.base_offset, header.records))
         self.batches += 1
         self.upstream = header.next_offset
         plain = decompress(header.codec, payload, UNPACKED_LIMIT) if header.codec else payload
@@ -125,7 +138,7 @@ class _Merge:
             return pass_batch(slot, *self.first)
         plain = self.builder.finish()
         payload = compress(self.codec, plain) if self.codec else plain
-        return _sealed(slot, self.codec, payload, self.builder, self.upstream)
+        return _sealed(slot, self.codec, payload, self.builder, self.upstream, spans=self.spans)
 
 
 def reencode(
@@ -141,7 +154,7 @@ def reencode(
     payload = compress(codec, builder.finish()) if codec else builder.finish()
     size = HEADER_SIZE + len(payload)
     if size <= limit:
-        yield _sealed(slot, codec, payload, builder, upstream)
+        yield _sealed(slot, codec, payload, builder, upstream, spans=spans_of(records))
         return
     if len(records) == 1:
         raise RecordTooLarge(records[0].offset, size, limit)
@@ -150,8 +163,29 @@ def reencode(
     yield from reencode(slot, records[middle:], codec, upstream)
 
 
+def spans_of(records: Iterable[RawRecord]) -> list[tuple[int, int]]:
+    """Return the offsets of `records` as (first, count) of those that follow one another."""
+    spans: list[tuple[int, int]] = []
+    first, end = 0, -1
+    for record in records:
+        if record.offset == end:
+            end += 1
+            continue
+        if end > first:
+            spans.append((first, end - first))
+        first, end = record.offset, record.offset + 1
+    spans.append((first, end - first))
+    return spans
+
+
 def _sealed(
-    slot: Slot, codec: int, payload: bytes, builder: RecordsBuilder, upstream: int
+    slot: Slot,
+    codec: int,
+    payload: bytes,
+    builder: RecordsBuilder,
+    upstream: int,
+    *,
+    spans: Iterable[tuple[int, int]],
 ) -> Outgoing:
     header = build_header(
         payload,
@@ -162,4 +196,4 @@ def _sealed(
         identity=slot.identity,
         sequence=slot.take_sequence(builder.count),
     )
-    return Outgoing(header, payload, builder.count, upstream, builder.max_timestamp)
+    return Outgoing(header, payload, builder.count, upstream, builder.max_timestamp, tuple(spans))

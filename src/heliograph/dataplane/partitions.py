@@ -7,6 +7,7 @@ from heliograph.dataplane.lease_server import Line
 from heliograph.model import Position, ProducerIdentity, TopicPartition
 
 RETRY_STOPPED = timedelta(seconds=60)
+MADE_ANEW = "made-anew"
 MAY_PASS = frozenset({"refused", "too-large", "corrupt", "lost-topic", "lost-remote"})
 
 
@@ -31,6 +32,7 @@ class Partition:
     source: TopicPartition
     topic_id: str
     remote: TopicPartition
+    remote_id: str
     max_message_bytes: int
     position: Position
     identity: ProducerIdentity | None = None
@@ -40,6 +42,10 @@ class Partition:
     records: int = 0
     bytes: int = 0
     stop: Stop | None = None
+
+    def is_of(self, topic_id: str, remote_id: str) -> bool:
+        """Whether it belongs to these two topics, and not to others of the same names."""
+        return (self.topic_id, self.remote_id) == (topic_id, remote_id)
 
     @property
     def lag(self) -> int:

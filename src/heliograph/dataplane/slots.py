@@ -39,6 +39,7 @@ class Slot:
     """The state of one lane. `upstream` and `downstream` are stored; `read_to` is only read.
 
     A slot that is `stopped` takes nothing more; `halt` says why, until what is on the way is stored.
+    `runs` tells the driver which records went where: (upstream, downstream, count).
     """
 
     share: Share
@@ -50,7 +51,8 @@ class Slot:
     tail_end: int
     pending: int = 0
     tail: deque[tuple[int, TailBatch]] = field(default_factory=deque)
-    bodies: deque[int] = field(default_factory=deque)
+    bodies: deque[tuple[int, int]] = field(default_factory=deque)
+    runs: list[tuple[int, int, int]] = field(default_factory=list)
     stopped: bool = False
     halt: tuple[str, str] | None = None
     missing: int = 0
@@ -77,11 +79,21 @@ class Slot:
             self.upstream = max(self.upstream, self.read_to)
             self.downstream = max(self.downstream, self.tail_end)
 
-    def skip_twin(self, twin: TailBatch) -> bool:
+    def ran(self, upstream: int, downstream: int, count: int) -> None:
+        """Note that the target holds `count` records from `upstream` on, from `downstream` on."""
+        if self.runs:
+            up, down, length = self.runs[-1]
+            if up + length == upstream and down + length == downstream:
+                self.runs[-1] = up, down, length + count
+                return
+        self.runs.append((upstream, downstream, count))
+
+    def skip_twin(self, twin: TailBatch, upstream: int) -> bool:
         """Skip a source batch whose exact copy is next in the tail; return whether it was."""
         if self.bodies or not self.tail or self.tail[0][1] != twin:
             return False
-        self.tail.popleft()
+        downstream, _ = self.tail.popleft()
+        self.ran(upstream, downstream, twin.records)
         return True
 
     def skip_bodies(self, records: Sequence[RawRecord]) -> int:
@@ -90,8 +102,10 @@ class Slot:
         for record in records:
             if not self.bodies:
                 break
-            if self.bodies.popleft() != body_digest(record):
+            downstream, digest = self.bodies.popleft()
+            if digest != body_digest(record):
                 raise self.foreign(f"they differ at upstream offset {record.offset}")
+            self.ran(record.offset, downstream, 1)
             skipped += 1
         return skipped
 

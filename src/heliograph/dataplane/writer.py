@@ -168,7 +168,7 @@ class SliceWriter:
             exact
             and header is not None
             and header.base_offset >= slot.read_to
-            and slot.skip_twin(fingerprint(header, view[HEADER_SIZE:]))
+            and slot.skip_twin(fingerprint(header, view[HEADER_SIZE:]), header.base_offset)
         ):
             return []
         if slot.tail:
@@ -197,7 +197,10 @@ class SliceWriter:
             return
         slot.pending -= 1
         slot.upstream = batch.upstream
-        slot.downstream = stored.base_offset + batch.count
+        slot.downstream = stored.base_offset
+        for upstream, count in batch.spans:
+            slot.ran(upstream, slot.downstream, count)
+            slot.downstream += count
         slot.records += batch.count
         slot.bytes += HEADER_SIZE + len(batch.payload)
         slot.advance()
@@ -250,7 +253,7 @@ class SliceWriter:
             message["behind"] = [index for index, slot in self._slots.items() if slot.behind]
         self._lease.send({"done" if final else "wrote": message})
 
-    def _slot_report(self, index: int) -> list[int]:
+    def _slot_report(self, index: int) -> list[Any]:
         slot = self._slots[index]
         report = [
             index,
@@ -259,6 +262,8 @@ class SliceWriter:
             slot.sequence,
             slot.records,
             slot.bytes,
+            slot.runs,
         ]
         slot.records = slot.bytes = 0
+        slot.runs = []
         return report

@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from datetime import timedelta
 
 from heliograph.config.flow import FlowConfig
+from heliograph.kafka.append import PATIENCE
 from heliograph.kafka.cluster import Cluster
-from heliograph.kafka.table import PATIENCE, Table
+from heliograph.kafka.table import Table
 from heliograph.model import TopicPartition
 from heliograph.wire.connect_records import (
     SourceOffset,

@@ -11,9 +11,11 @@ from heliograph.wire.records import RecordsBuilder, encode_body
 _ANONYMOUS = ProducerIdentity(-1, -1)
 
 
-def plain_batch(rows: Iterable[tuple[bytes, bytes | None]]) -> Outgoing:
-    """Return an uncompressed batch of keys and values stamped with now, by nobody in particular."""
-    now = time.time_ns() // 1_000_000
+def plain_batch(
+    rows: Iterable[tuple[bytes, bytes | None]], timestamp_ms: int | None = None
+) -> Outgoing:
+    """Return an uncompressed batch of keys and values by nobody in particular, stamped with now."""
+    now = time.time_ns() // 1_000_000 if timestamp_ms is None else timestamp_ms
     builder = RecordsBuilder()
     for key, value in rows:
         builder.add(now, 0, encode_body(key, value))

@@ -47,13 +47,17 @@ _I32 = struct.Struct(">i")
 
 @dataclass(slots=True, eq=False)
 class Outgoing:
-    """One batch on its way; `upstream` is the source position once it is stored."""
+    """One batch on its way; `upstream` is the source position once it is stored.
+
+    `spans` says which upstream offsets its records had: (first, count), in order.
+    """
 
     header: bytes
     payload: Part
     count: int
     upstream: int
     max_timestamp: int
+    spans: tuple[tuple[int, int], ...] = ()
 
 
 class Stored(NamedTuple):

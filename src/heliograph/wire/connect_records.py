@@ -1,12 +1,12 @@
 """Source positions as Kafka Connect keeps them in its offsets topic, one compacted key per partition.
 
     key     ["MirrorSourceConnector",{"cluster":"A","partition":0,"topic":"t"}]
-    value   {"offset":41,"downstream":57,"topicId":"6f1c..."}
+    value   {"offset":41,"downstream":57,"topicId":"6f1c...","remoteTopicId":"90a2..."}
 
 Connect looks a position up by the bytes of its key, so the order of the members and the way of
 escaping are Java's. `offset` is the last upstream offset that was copied. The others are our addition:
-`downstream`, where that record went, and the id of the topic it was in, which a topic made anew under
-the same name does not have. MirrorMaker 2 reads past them, and drops them when it writes the key itself.
+`downstream`, where that record went, and the ids of the two topics, which a topic made anew under the
+same name does not have. MirrorMaker 2 reads past them, and drops them when it writes the key itself.
 """
 
 import json
@@ -38,6 +38,7 @@ class SourceOffset(NamedTuple):
     upstream: int
     downstream: int | None = None
     topic_id: str | None = None
+    remote_id: str | None = None
 
 
 def encode_source_key(connector: str, cluster: str, topic: str, partition: int) -> bytes:
@@ -74,6 +75,8 @@ def encode_source_offset(offset: SourceOffset) -> bytes:
         members.append(f'"downstream":{offset.downstream - 1}')
     if offset.topic_id is not None:
         members.append(f'"topicId":{_quote(offset.topic_id)}')
+    if offset.remote_id is not None:
+        members.append(f'"remoteTopicId":{_quote(offset.remote_id)}')
     return f"{{{','.join(members)}}}".encode()
 
 
@@ -93,9 +96,11 @@ def decode_source_offset(value: bytes | None) -> SourceOffset | None:
             downstream = _downstream(found.get("downstream"))
             if offset < -1 or (offset == -1 and downstream is None):
                 return None
-            topic_id = found.get("topicId")
             return SourceOffset(
-                offset + 1, downstream, topic_id if isinstance(topic_id, str) else None
+                offset + 1,
+                downstream,
+                _text(found.get("topicId")),
+                _text(found.get("remoteTopicId")),
             )
         case dict() if found.get("offset") is None:
             return None
@@ -106,6 +111,10 @@ def decode_source_offset(value: bytes | None) -> SourceOffset | None:
 def _downstream(last: object) -> int | None:
     """Return the next downstream offset; a member of this name that is not ours counts as absent."""
     return last + 1 if type(last) is int and -1 <= last <= _INT64_MAX else None
+
+
+def _text(found: object) -> str | None:
+    return found if isinstance(found, str) else None
 
 
 def _quote(text: str) -> str:

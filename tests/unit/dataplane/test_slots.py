@@ -17,7 +17,7 @@ def records(*bodies: bytes) -> list[RawRecord]:
 
 def with_bodies(*bodies: bytes) -> Slot:
     slot = open_slot(make_share(), None)
-    slot.bodies.extend(body_digest(record) for record in records(*bodies))
+    slot.bodies.extend((40 + i, body_digest(r)) for i, r in enumerate(records(*bodies)))
     return slot
 
 
@@ -46,23 +46,24 @@ def test_a_position_does_not_move_inside_a_tail() -> None:
     slot = open_slot(make_share(), Tail(45, [(40, ONE), (43, TWO)]))
     slot.read_to = 503
 
-    assert slot.skip_twin(ONE)
+    assert slot.skip_twin(ONE, 500)
     slot.advance()
     assert (slot.upstream, slot.downstream, slot.behind) == (500, 40, True)
 
     slot.read_to = 505
-    assert slot.skip_twin(TWO)
+    assert slot.skip_twin(TWO, 503)
     slot.advance()
     assert (slot.upstream, slot.downstream, slot.behind) == (505, 45, False)
+    assert slot.runs == [(500, 40, 5)]
 
 
 def test_only_the_exact_next_batch_of_the_tail_is_a_twin() -> None:
     slot = open_slot(make_share(), Tail(45, [(40, ONE), (43, TWO)]))
 
-    assert not slot.skip_twin(TWO)
-    assert slot.skip_twin(ONE)
-    assert slot.skip_twin(TWO)
-    assert not slot.skip_twin(TWO)
+    assert not slot.skip_twin(TWO, 503)
+    assert slot.skip_twin(ONE, 500)
+    assert slot.skip_twin(TWO, 503)
+    assert not slot.skip_twin(TWO, 503)
 
 
 def test_records_of_the_tail_are_skipped_and_the_rest_is_not() -> None:
@@ -71,6 +72,7 @@ def test_records_of_the_tail_are_skipped_and_the_rest_is_not() -> None:
     assert slot.skip_bodies(records(b"a", b"b", b"c")) == 2
     assert not slot.behind
     assert slot.skip_bodies(records(b"d")) == 0
+    assert slot.runs == [(500, 40, 2)]
 
 
 def test_other_records_in_the_tail_are_foreign() -> None:
@@ -93,3 +95,10 @@ def test_a_tail_without_records_is_passed_at_once() -> None:
     slot.advance()
 
     assert slot.downstream == share.position.downstream + 1
+
+
+def test_runs_break_where_one_side_has_a_gap() -> None:
+    slot = open_slot(make_share(), None)
+    for upstream, downstream, count in [(500, 40, 3), (503, 43, 1), (505, 44, 2), (507, 47, 1)]:
+        slot.ran(upstream, downstream, count)
+    assert slot.runs == [(500, 40, 4), (505, 44, 2), (507, 47, 1)]

@@ -1,0 +1,164 @@
+"""What MirrorCheckpointConnector does: where each group of the source would go on on the target.
+
+A group's committed offset is translated through the run map, exactly; what a MirrorMaker 2 copied
+before this flow is translated as MirrorMaker does it, from its offset syncs.
+"""
+
+import logging
+import time
+from collections.abc import Iterable, Iterator, Mapping
+
+from heliograph.config.flow import FlowConfig
+from heliograph.errors import CorruptRecord
+from heliograph.flows.runs import RunStore
+from heliograph.flows.schedule import Chore
+from heliograph.flows.source import naming_of
+from heliograph.flows.sync_history import SyncHistories
+from heliograph.kafka.append import Appender
+from heliograph.kafka.cluster import Cluster
+from heliograph.kafka.groups import Committed, fetch_committed, list_groups
+from heliograph.kafka.table import Table
+from heliograph.model import TopicPartition
+from heliograph.policy.checkpoints import downstream_topic, is_news
+from heliograph.policy.filters import NameFilter
+from heliograph.wire.mirror_records import Checkpoint, decode_checkpoint, encode_checkpoint
+
+log = logging.getLogger(__name__)
+
+_SHOWN = 3
+
+
+class Checkpointer:
+    """Writes the checkpoints of one flow; `last` holds the newest of each group and partition."""
+
+    def __init__(self, config: FlowConfig, runs: RunStore, target: Cluster) -> None:
+        self._config = config
+        self._runs = runs
+        self._source = Cluster(config.source_admin)
+        self._target = target
+        self._naming = naming_of(config)
+        self._topic = self._naming.checkpoints_topic(config.flow.source)
+        self._accepts_topic = NameFilter(config.topics, config.topics_exclude).accepts
+        settings = config.checkpoints
+        self._accepts_group = NameFilter(settings.groups, settings.groups_exclude).accepts
+        self._histories = SyncHistories(config)
+        self._appender: Appender | None = None
+        self._groups: list[str] | None = None
+        self._foreign: list[str] = []
+        self.last: dict[str, dict[TopicPartition, Checkpoint]] = {}
+
+    def chores(self) -> list[Chore]:
+        settings = self._config.checkpoints
+        if not settings.emit_enabled:
+            return []
+        chores = [Chore("checkpoints", settings.emit_interval, self.emit)]
+        if settings.refresh_groups_enabled:
+            refresh = settings.refresh_groups_interval
+            chores.append(Chore("groups", refresh, self.refresh_groups, delayed=True))
+        return chores
+
+    def close(self) -> None:
+        self._source.close()
+        self._histories.close()
+
+    def refresh_groups(self) -> Iterable[str]:
+        """Find the groups that have committed something this flow copies."""
+        wanted = [group for group in list_groups(self._source) if self._accepts_group(group)]
+        committed, unread = fetch_committed(self._source, wanted)
+        groups = [g for g, offsets in committed.items() if any(self._counted(offsets))]
+        if self._groups is None or set(groups) != set(self._groups):
+            log.info("flow=%s groups=%d are looked after", self._config.flow, len(groups))
+        self._groups = groups
+        return in_words(unread, "read on the source")
+
+    def emit(self) -> Iterable[str]:
+        """Write a checkpoint for every group that went on, or back, since its last one."""
+        if self._appender is None:
+            self._appender = self._open()
+        troubles = list(self._foreign)
+        if self._groups is None:
+            troubles += self.refresh_groups()
+        committed, unread = fetch_committed(self._source, self._groups or ())
+        now = time.time_ns() // 1_000_000
+        self._forget_cleared()
+        news = [
+            checkpoint
+            for group, offsets in committed.items()
+            for checkpoint in self._translate(group, offsets)
+            if is_news(self.last.get(group, {}).get(checkpoint.partition), checkpoint)
+        ]
+        if news:
+            appender, self._appender = self._appender, None  # one that fails is not used again
+            rows = [encode_checkpoint(checkpoint) for checkpoint in news]
+            appender.append({0: rows}, self._config.admin_timeout, now)
+            self._appender = appender
+            for checkpoint in news:
+                self.last.setdefault(checkpoint.group, {})[checkpoint.partition] = checkpoint
+        return troubles + in_words(unread, "read on the source")
+
+    def _open(self) -> Appender:
+        """Make the topic if it is not there, and take up the checkpoints that are in it."""
+        table = Table(self._target, self._topic)
+        table.ensure(1, self._config.checkpoints.replication_factor)
+        self.last.clear()
+        foreign = 0
+        for key, value in table.read().items():
+            try:
+                checkpoint = decode_checkpoint(key, value)
+            except CorruptRecord:
+                foreign += 1
+                continue
+            self.last.setdefault(checkpoint.group, {})[checkpoint.partition] = checkpoint
+        self._foreign = []
+        if foreign:
+            self._foreign.append(
+                f"{self._topic} on {self._config.flow.target} holds {foreign} records that are no "
+                "checkpoints; they are passed over. Check what else writes to this topic."
+            )
+        return Appender(self._target, self._topic)
+
+    def _counted(self, offsets: Mapping[TopicPartition, Committed]) -> Iterator[TopicPartition]:
+        """Yield the partitions whose position counts for this flow."""
+        for partition, committed in offsets.items():
+            if committed.offset >= 0 and self._accepts_topic(partition.topic):
+                yield partition
+
+    def _translate(
+        self, group: str, offsets: Mapping[TopicPartition, Committed]
+    ) -> Iterator[Checkpoint]:
+        for partition in self._counted(offsets):
+            upstream, metadata = offsets[partition]
+            downstream = self._runs.downstream_of(partition, upstream)
+            if downstream is None and self._runs.knows(partition):
+                downstream = self._histories.downstream_of(partition, upstream)
+            if downstream is not None:
+                yield Checkpoint(group, self._remote(partition), upstream, downstream, metadata)
+
+    def _forget_cleared(self) -> None:
+        """Drop what was said of remote partitions that began anew: it says nothing of the new ones."""
+        for partition in self._runs.take_cleared():
+            remote = self._remote(partition)
+            for checkpoints in self.last.values():
+                checkpoints.pop(remote, None)
+
+    def _remote(self, partition: TopicPartition) -> TopicPartition:
+        flow = self._config.flow
+        topic = downstream_topic(
+            partition.topic,
+            naming=self._naming,
+            source_alias=flow.source,
+            target_alias=flow.target,
+        )
+        return TopicPartition(topic, partition.index)
+
+
+def in_words(reasons: Mapping[str, str], what: str) -> list[str]:
+    """Return a sentence per reason, naming some of the groups that it holds for."""
+    by_reason: dict[str, list[str]] = {}
+    for group, reason in sorted(reasons.items()):
+        by_reason.setdefault(reason, []).append(group)
+    return [
+        f"{len(groups)} groups cannot be {what} ({', '.join(groups[:_SHOWN])}"
+        f"{', ...' if len(groups) > _SHOWN else ''}): {reason}"
+        for reason, groups in by_reason.items()
+    ]

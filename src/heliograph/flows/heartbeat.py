@@ -1,0 +1,47 @@
+"""What MirrorHeartbeatConnector does: a record a second that says the target can be written to."""
+
+import time
+from collections.abc import Iterable
+
+from heliograph.config.flow import FlowConfig
+from heliograph.flows.schedule import Chore, ChoreStatus, Schedule
+from heliograph.flows.source import naming_of
+from heliograph.kafka.append import Appender
+from heliograph.kafka.cluster import Cluster
+from heliograph.kafka.table import Table
+from heliograph.wire.mirror_records import Heartbeat, encode_heartbeat
+
+
+class Heart:
+    """Beats for one flow, on its target."""
+
+    def __init__(self, config: FlowConfig) -> None:
+        self._config = config
+        self._target = Cluster(config.target_admin)
+        self._topic = naming_of(config).heartbeats_topic()
+        self._appender: Appender | None = None
+        beats = config.heartbeats
+        chores = [Chore("heartbeat", beats.emit_interval, self.beat)] if beats.emit_enabled else []
+        self._schedule = Schedule(f"{config.flow} heartbeat", chores)
+
+    def start(self) -> None:
+        self._schedule.start()
+
+    def stop(self) -> None:
+        self._schedule.stop()
+
+    def status(self) -> list[ChoreStatus]:
+        return self._schedule.status()
+
+    def beat(self) -> Iterable[str]:
+        """Write one heartbeat, making the topic if it is not there."""
+        appender, self._appender = self._appender, None
+        if appender is None:
+            Table(self._target, self._topic).ensure(1, self._config.heartbeats.replication_factor)
+            appender = Appender(self._target, self._topic)
+        flow = self._config.flow
+        now = time.time_ns() // 1_000_000
+        row = encode_heartbeat(Heartbeat(flow.source, flow.target, now))
+        appender.append({0: [row]}, self._config.admin_timeout, now)
+        self._appender = appender  # only one that works is used again
+        return ()

@@ -1,0 +1,86 @@
+"""The offset syncs of a flow: a few true pairs per partition, for MirrorMaker 2's own tools."""
+
+import threading
+from collections.abc import Iterable
+from datetime import timedelta
+
+from heliograph.config.flow import FlowConfig
+from heliograph.errors import MirrorError
+from heliograph.flows.schedule import Chore
+from heliograph.flows.source import naming_of
+from heliograph.kafka.append import Appender
+from heliograph.kafka.cluster import Cluster
+from heliograph.kafka.table import Table
+from heliograph.model import TopicPartition
+from heliograph.policy.offset_syncs import SyncQueue
+from heliograph.wire.mirror_records import encode_offset_sync
+
+_TICK = timedelta(seconds=1)
+
+
+def offset_syncs_topic(config: FlowConfig) -> str:
+    """Return the topic's name: it carries the alias of the cluster that it is not on."""
+    on_source = config.offset_syncs_location == "source"
+    return naming_of(config).offset_syncs_topic(
+        config.flow.target if on_source else config.flow.source
+    )
+
+
+class OffsetSyncWriter:
+    """Writes what is due once a second, and what else changed at each offset flush."""
+
+    def __init__(self, config: FlowConfig) -> None:
+        self._config = config
+        self._cluster = Cluster(config.offset_syncs)
+        self._appender: Appender | None = None
+        self._lock = threading.Lock()
+        self._queue = SyncQueue(config.offset_lag_max)
+
+    def chores(self) -> list[Chore]:
+        if not self._config.emit_offset_syncs_enabled:
+            return []
+        flush = self._config.offset_flush_interval
+        return [
+            Chore("offset-syncs", _TICK, self.fire),
+            Chore("offset-syncs flush", flush, self.flush, delayed=True),
+        ]
+
+    def close(self) -> None:
+        self._cluster.close()
+
+    def note(self, partition: TopicPartition, runs: Iterable[tuple[int, int, int]]) -> None:
+        """Take in what was stored. For any thread."""
+        with self._lock:
+            self._queue.note(partition, runs)
+
+    def forget(self, partition: TopicPartition) -> None:
+        """Begin anew with a partition. For any thread."""
+        with self._lock:
+            self._queue.forget(partition)
+
+    def flush(self) -> Iterable[str]:
+        """Write the newest pair of every partition that went on."""
+        with self._lock:
+            self._queue.promote()
+        return self.fire()
+
+    def fire(self) -> Iterable[str]:
+        """Write the syncs that are due, making the topic if it is not there."""
+        appender, self._appender = self._appender, None
+        topic = offset_syncs_topic(self._config)
+        if appender is None:
+            table = Table(self._cluster, topic)
+            table.ensure(1, self._config.offset_syncs_replication_factor)
+            appender = Appender(self._cluster, topic)
+        with self._lock:
+            due = self._queue.due()
+        if due:
+            try:
+                rows = [encode_offset_sync(sync) for sync in due]
+                appender.append({0: rows}, self._config.admin_timeout)
+            except MirrorError:
+                with self._lock:
+                    self._queue.put_back(due)
+                raise
+        self._appender = appender
+        return ()

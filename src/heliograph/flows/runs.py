@@ -1,0 +1,131 @@
+"""Where every record of a flow went: the run maps of its partitions, and the topic that keeps them.
+
+Runs are told by the writers as batches are acknowledged, and saved before the positions after them, so
+that a successor that starts at a saved position finds out the rest from the target's tail.
+"""
+
+import logging
+import threading
+from collections.abc import Iterable, Mapping
+from datetime import timedelta
+
+from heliograph.errors import CorruptRecord
+from heliograph.kafka.append import PATIENCE
+from heliograph.kafka.cluster import Cluster
+from heliograph.kafka.table import Table
+from heliograph.model import Position, TopicPartition
+from heliograph.policy.runs import RunMap
+from heliograph.wire.run_records import decode_segment_key, encode_segment_key
+
+log = logging.getLogger(__name__)
+
+
+class RunStore:
+    """The run maps of one flow. Loading and saving belong to one thread; the rest is for any."""
+
+    def __init__(self, target: Cluster, topic: str, replication_factor: int) -> None:
+        self._table = Table(target, topic)
+        self._replication_factor = replication_factor
+        self._lock = threading.Lock()
+        self._maps: dict[TopicPartition, RunMap] = {}
+        self._changed: set[TopicPartition] = set()
+        self._unsaved: dict[bytes, bytes | None] = {}
+        self._cleared: set[TopicPartition] = set()
+
+    def load(self) -> None:
+        """Read what was saved, making the topic if it is not there."""
+        self._table.ensure(1, self._replication_factor)
+        rows = self._table.read()
+        maps, foreign = read_run_maps(rows)
+        for reason in foreign:
+            log.warning("%s: a record is skipped: %s", self._table.topic, reason)
+        with self._lock:
+            self._maps = maps
+            self._changed.clear()
+            self._unsaved.clear()
+
+    def add(self, partition: TopicPartition, runs: Iterable[tuple[int, int, int]]) -> None:
+        """Note what was stored: (upstream, downstream, count) each, in the order of the source."""
+        with self._lock:
+            found = self._maps.setdefault(partition, RunMap())
+            for upstream, downstream, count in runs:
+                found.add(upstream, downstream, count)
+            self._changed.add(partition)
+
+    def detach(self, partition: TopicPartition, position: Position) -> None:
+        """Note that somebody else copied what is before `position`."""
+        with self._lock:
+            found = self._maps.setdefault(partition, RunMap())
+            found.detach(position.upstream, position.downstream)
+            self._changed.add(partition)
+
+    def clear(self, partition: TopicPartition) -> None:
+        """Forget a partition: one of the two topics is not the one it was."""
+        with self._lock:
+            self._maps.setdefault(partition, RunMap()).clear()
+            self._changed.add(partition)
+            self._cleared.add(partition)
+
+    def take_cleared(self) -> set[TopicPartition]:
+        """Return the partitions that were cleared since the last call."""
+        with self._lock:
+            taken, self._cleared = self._cleared, set()
+            return taken
+
+    def downstream_of(self, partition: TopicPartition, upstream: int) -> int | None:
+        """Return where a position of the source is on the target; None if nobody knows."""
+        with self._lock:
+            found = self._maps.get(partition)
+            return None if found is None else found.downstream_of(upstream)
+
+    def knows(self, partition: TopicPartition) -> bool:
+        """Whether anything of a partition was copied, by whomever."""
+        with self._lock:
+            return bool(self._maps.get(partition))
+
+    def long_ones(self) -> list[TopicPartition]:
+        """Return the partitions of which something might be pruned."""
+        with self._lock:
+            return [p for p, found in self._maps.items() if len(found) > 1]
+
+    def prune(self, log_starts: Mapping[TopicPartition, int]) -> None:
+        """Forget what only tells of offsets that the source no longer has."""
+        with self._lock:
+            for partition, log_start in log_starts.items():
+                self._maps[partition].prune(log_start)
+                self._changed.add(partition)
+
+    def save(self, within: timedelta = PATIENCE) -> None:
+        """Make all that was told so far durable."""
+        with self._lock:
+            for partition in self._changed:
+                for upstream, value in self._maps[partition].take_changes().items():
+                    key = encode_segment_key(partition, upstream)
+                    self._unsaved.pop(key, None)  # what is deleted and made again keeps its order
+                    self._unsaved[key] = value
+            self._changed.clear()
+        if self._unsaved:
+            self._table.write(self._unsaved, within)
+            self._unsaved.clear()
+
+
+def read_run_maps(
+    rows: Mapping[bytes, bytes],
+) -> tuple[dict[TopicPartition, RunMap], list[str]]:
+    """Return the run maps that are in the rows of a runs topic, and what is not part of any."""
+    by_partition: dict[TopicPartition, list[tuple[int, bytes]]] = {}
+    foreign = []
+    for key, value in rows.items():
+        try:
+            partition, upstream = decode_segment_key(key)
+        except CorruptRecord as exc:
+            foreign.append(str(exc))
+            continue
+        by_partition.setdefault(partition, []).append((upstream, value))
+    maps = {}
+    for partition, members in by_partition.items():
+        try:
+            maps[partition] = RunMap(members)
+        except CorruptRecord as exc:
+            foreign.append(f"{partition}: {exc}")
+    return maps, foreign

@@ -1,0 +1,88 @@
+"""The chores of a connector: each in its own time, one after another, none able to spoil the others."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+from heliograph.errors import MirrorError
+
+log = logging.getLogger(__name__)
+
+_RETRY = timedelta(seconds=30)
+
+
+@dataclass(frozen=True, slots=True)
+class Chore:
+    """Something done again and again; `work` returns what it could not do, a sentence each.
+
+    With `delayed` the first time is one interval after the start. One that fails as a whole is tried
+    again after half a minute at most, however long its interval.
+    """
+
+    name: str
+    every: timedelta
+    work: Callable[[], Iterable[str]]
+    delayed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ChoreStatus:
+    """A chore as it is now; `troubles` is empty after a time in which all went well."""
+
+    name: str
+    runs: int
+    seconds: float
+    troubles: tuple[str, ...]
+
+
+class Schedule(threading.Thread):
+    """Does chores until it is stopped."""
+
+    def __init__(self, name: str, chores: Sequence[Chore]) -> None:
+        super().__init__(name=name, daemon=True)
+        self._stopping = threading.Event()
+        now = time.monotonic()
+        self._due = {c: now + c.every.total_seconds() * c.delayed for c in chores}
+        self._status = {c: ChoreStatus(c.name, 0, 0.0, ()) for c in chores}
+
+    def run(self) -> None:
+        """Do what is due, wait for what is next. The thread's target."""
+        while self._due and not self._stopping.is_set():
+            chore = min(self._due, key=self._due.__getitem__)
+            if self._stopping.wait(max(self._due[chore] - time.monotonic(), 0)):
+                return
+            self._do(chore)
+
+    def stop(self) -> None:
+        """Ask it to end after the chore at hand; `join` waits for that."""
+        self._stopping.set()
+
+    def status(self) -> list[ChoreStatus]:
+        return list(self._status.values())
+
+    def _do(self, chore: Chore) -> None:
+        started = time.monotonic()
+        again = chore.every
+        try:
+            troubles = tuple(chore.work())
+        except MirrorError as exc:
+            troubles, again = (str(exc),), min(chore.every, _RETRY)
+        except Exception as exc:
+            log.exception("%s: %s failed unexpectedly", self.name, chore.name)
+            troubles, again = (f"{type(exc).__name__}: {exc}",), min(chore.every, _RETRY)
+        now = time.monotonic()
+        before = self._status[chore]
+        self._tell(chore, before.troubles, troubles)
+        self._status[chore] = ChoreStatus(chore.name, before.runs + 1, now - started, troubles)
+        # At a fixed rate as long as it is kept up with; what was missed is not made up for.
+        self._due[chore] = max(self._due[chore] + again.total_seconds(), now)
+
+    def _tell(self, chore: Chore, before: tuple[str, ...], now: tuple[str, ...]) -> None:
+        for trouble in now:
+            if trouble not in before:
+                log.warning("%s: %s: %s", self.name, chore.name, trouble)
+        if before and not now:
+            log.info("%s: %s goes well again", self.name, chore.name)

@@ -1,0 +1,139 @@
+"""From where on a partition is copied, and what is known when the source no longer has that place."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from heliograph.config.flow import FlowConfig
+from heliograph.flows.source import Route
+from heliograph.kafka.cluster import Cluster, patiently
+from heliograph.kafka.offsets import EARLIEST, LATEST, list_offsets
+from heliograph.model import Position, TopicPartition
+from heliograph.wire.connect_records import SourceOffset
+
+
+class Origin(Enum):
+    """Why a partition begins where it does."""
+
+    FRESH = "it was never copied"
+    RESUMED = "it was copied up to there"
+    TAKEN_OVER = "a MirrorMaker 2 copied up to there"
+    SOURCE_ANEW = "the source topic was deleted and made anew"
+    TARGET_ANEW = "the remote topic was deleted and made anew"
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Where a partition begins. One that is `barred` waits for a person: see on.loss."""
+
+    route: Route
+    position: Position
+    origin: Origin
+    barred: bool = False
+
+    @property
+    def offset(self) -> SourceOffset:
+        route, position = self.route, self.position
+        return SourceOffset(position.upstream, position.downstream, route.topic_id, route.remote_id)
+
+    @property
+    def loss(self) -> str | None:
+        """What was lost, in words, if anything was."""
+        at = self.position.upstream
+        if self.origin is Origin.SOURCE_ANEW:
+            return (
+                f"{self.route.source.topic} was deleted on the source and made anew; what the old one "
+                "held and was not copied is lost"
+            )
+        if self.origin is Origin.TARGET_ANEW:
+            return (
+                f"{self.route.remote.topic} was deleted on the target and made anew; it lacks all "
+                f"before upstream offset {at}"
+            )
+        return None
+
+    @property
+    def advice(self) -> str:
+        """What setting on.loss=continue would do."""
+        if self.origin is Origin.SOURCE_ANEW:
+            return "set on.loss=continue to copy the new one from its start"
+        return f"set on.loss=continue to go on at upstream offset {self.position.upstream}"
+
+
+def plan_starts(
+    config: FlowConfig,
+    routes: Iterable[Route],
+    saved: Mapping[TopicPartition, SourceOffset],
+    source: Cluster,
+    target: Cluster,
+) -> list[Start]:
+    """Return where each partition begins: where it was left, or where `auto.offset.reset` says.
+
+    A topic made anew on either side is told by its id. Under `on.loss=continue` a new source topic
+    begins at its first record, and a new remote topic goes on where the old one was; otherwise the
+    old position is kept, at which nobody may go on.
+    """
+    goes_on = config.on_loss == "continue"
+    starts = []
+    from_reset: list[tuple[Route, Origin]] = []
+    to_end: list[tuple[Route, int, Origin]] = []
+    for route in routes:
+        found = saved.get(route.source)
+        origin = _origin(route, found)
+        if found is None or (origin is Origin.SOURCE_ANEW and goes_on):
+            from_reset.append((route, origin))
+        elif found.downstream is None or (origin is Origin.TARGET_ANEW and goes_on):
+            to_end.append((route, found.upstream, origin))
+        else:
+            barred = origin is not Origin.RESUMED
+            position = Position(found.upstream, found.downstream)
+            starts.append(Start(route, position, origin, barred))
+    if from_reset:
+        which = LATEST if config.auto_offset_reset == "latest" else EARLIEST
+        wanted = [route.source for route, _ in from_reset]
+        firsts = patiently(lambda: list_offsets(source, wanted, which))
+        to_end += [(route, firsts[route.source], origin) for route, origin in from_reset]
+    if to_end:
+        remotes = [route.remote for route, _, _ in to_end]
+        ends = patiently(lambda: list_offsets(target, remotes, LATEST))
+        starts += [Start(r, Position(at, ends[r.remote]), origin) for r, at, origin in to_end]
+    return starts
+
+
+def _origin(route: Route, found: SourceOffset | None) -> Origin:
+    if found is None:
+        return Origin.FRESH
+    if found.topic_id not in (None, route.topic_id):
+        return Origin.SOURCE_ANEW
+    if found.remote_id not in (None, route.remote_id):
+        return Origin.TARGET_ANEW
+    return Origin.TAKEN_OVER if found.downstream is None else Origin.RESUMED
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """Records that the source no longer has, or never had: from `upstream` on."""
+
+    partition: TopicPartition
+    upstream: int
+    resume: int
+    reason: str
+
+
+def explain_loss(source: Cluster, partition: TopicPartition, upstream: int) -> Loss | None:
+    """Return why `upstream` is out of the source's range; None where it is back in range."""
+    first = list_offsets(source, [partition], EARLIEST)[partition]
+    end = list_offsets(source, [partition], LATEST)[partition]
+    if upstream < first:
+        gone = first - upstream
+        reason = (
+            f"the source deleted offsets {upstream} to {first - 1} ({gone}) before they were copied"
+        )
+        return Loss(partition, upstream, first, reason)
+    if upstream > end:
+        reason = (
+            f"the source ends at {end}, before the position {upstream}: "
+            "it was truncated (unclean election) or made anew"
+        )
+        return Loss(partition, upstream, end, reason)
+    return None

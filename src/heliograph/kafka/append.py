@@ -1,0 +1,100 @@
+"""Writing rows to a topic of ours: in order, acknowledged by all, over a connection that is kept."""
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import timedelta
+from typing import TypeAlias
+
+from heliograph.errors import KafkaFault
+from heliograph.kafka.cluster import Cluster, patiently
+from heliograph.kafka.plain import plain_batch
+from heliograph.kafka.produce import Lane, Outgoing, Producer, Refused
+from heliograph.model import TopicPartition
+
+Row: TypeAlias = tuple[bytes, bytes | None]
+
+PATIENCE = timedelta(seconds=30)
+_BATCH_ROWS = 1000
+_BATCH_BYTES = 256 << 10
+
+
+class Appender:
+    """The writer of one topic; owned by one thread at a time, as its cluster is."""
+
+    def __init__(self, cluster: Cluster, topic: str) -> None:
+        self._cluster = cluster
+        self.topic = topic
+        self._producer: Producer | None = None
+        self._refused: list[Refused] = []
+        self._partitions = 0
+
+    def partitions(self, within: timedelta = PATIENCE) -> int:
+        """Return how many partitions the topic has; asked for once."""
+        if not self._partitions:
+            found = patiently(lambda: self._cluster.describe([self.topic]), within)
+            if self.topic not in found:
+                raise KafkaFault(
+                    f"write to {self.topic} on {self._cluster.endpoint.cluster}",
+                    "UNKNOWN_TOPIC_OR_PARTITION",
+                    retriable=False,
+                )
+            self._partitions = len(found[self.topic].leaders)
+        return self._partitions
+
+    def append(
+        self,
+        rows: Mapping[int, Sequence[Row]],
+        within: timedelta = PATIENCE,
+        timestamp_ms: int | None = None,
+    ) -> None:
+        """Store rows by partition, and return when the cluster has them all."""
+        deadline = time.monotonic() + within.total_seconds()
+        producer = self._open(within)
+        for index, members in rows.items():
+            for batch in _batches(members, timestamp_ms):
+                producer.offer(index, batch)
+        try:
+            while not producer.idle and time.monotonic() <= deadline:
+                producer.pump(timeout=0.5)
+        except BaseException:
+            self.close()
+            raise
+        if not producer.idle or self._refused:
+            retriable = not self._refused
+            reason = producer.trouble if retriable else self._refused[0].reason
+            self.close()
+            raise KafkaFault(f"write to {self.topic}", reason or "nothing", retriable)
+
+    def close(self) -> None:
+        """Forget what is on the way, and look the topic up anew next time."""
+        if self._producer is not None:
+            self._producer.close()
+        self._producer = None
+        self._refused.clear()
+        self._partitions = 0
+
+    def _open(self, within: timedelta) -> Producer:
+        if self._producer is None:
+            lanes = [Lane(i, TopicPartition(self.topic, i)) for i in range(self.partitions(within))]
+            self._producer = Producer(
+                self._cluster,
+                self.topic,
+                lanes,
+                on_stored=lambda _: None,
+                on_refused=self._refused.append,
+            )
+        return self._producer
+
+
+def _batches(rows: Sequence[Row], timestamp_ms: int | None) -> Iterator[Outgoing]:
+    """Yield `rows` in batches that any broker takes."""
+    some: list[Row] = []
+    size = 0
+    for row in rows:
+        some.append(row)
+        size += len(row[0]) + len(row[1] or b"")
+        if len(some) == _BATCH_ROWS or size > _BATCH_BYTES:
+            yield plain_batch(some, timestamp_ms)
+            some, size = [], 0
+    if some:
+        yield plain_batch(some, timestamp_ms)
