@@ -24,8 +24,10 @@ from heliograph.config.flow import FlowConfig
 from heliograph.config.mirror import load_mirror
 from heliograph.embedded.cluster import start_cluster
 from heliograph.errors import KafkaFault
+from heliograph.flows import topic_configs
 from heliograph.flows.topic_acls import sync_topic_acls
 from heliograph.flows.topic_configs import sync_topic_configs
+from heliograph.kafka import configs
 from heliograph.kafka.cluster import Cluster
 from tests.clusters import LiveCluster, eventually, start_live_cluster, unique_name
 from tests.mirrors import flow_properties, unique_alias
@@ -314,6 +316,27 @@ def test_a_refused_setting_is_told_and_the_others_are_set(
 
     (again,) = pair.sync_configs()
     assert again == told
+
+
+def test_many_changes_go_in_several_requests(
+    source: LiveCluster, target: LiveCluster, pairs: Pairs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(topic_configs, "_TOPICS_PER_REQUEST", 4)
+    monkeypatch.setattr(configs, "_CHANGES_PER_REQUEST", 5)
+    start = unique_name()
+    config = {"retention.ms": "60000", "segment.ms": "90000"}
+    pair = pairs(source, target, f"{start}.*")
+    for n in range(5):
+        topic = source.create_topic(name=f"{start}-{n}", config=config)
+        target.create_topic(name=pair.remote(topic))
+
+    assert pair.sync_configs() == []
+
+    for n in range(5):
+        assert_configs(target, pair.remote(f"{start}-{n}"), config)
+    # Four topics with two changes each, of which five fit: two requests; then the fifth topic.
+    describe = "DescribeConfigsRequest"
+    assert pair.target.requests == [describe, ALTER, ALTER, describe, ALTER]
 
 
 def test_settings_are_synced_under_the_same_name_too(

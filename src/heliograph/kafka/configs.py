@@ -1,6 +1,6 @@
 """Settings of topics: all entries with where they come from, and changes to single ones."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -13,6 +13,9 @@ from heliograph.policy.topic_configs import ConfigChange, ConfigEntry, SetConfig
 _TOPIC_RESOURCE: Final = 2
 _SET: Final = 0
 _DELETE: Final = 1
+_CHANGES_PER_REQUEST: Final = 5_000  # a KRaft controller takes 10,000 records at once
+
+Changes = Mapping[str, Sequence[ConfigChange]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,14 +64,34 @@ def describe_configs(cluster: Cluster, topics: Collection[str]) -> TopicConfigs:
     return TopicConfigs(found, refused)
 
 
-def alter_configs(
-    cluster: Cluster, changes: Mapping[str, Iterable[ConfigChange]]
-) -> dict[str, Refusal]:
+def alter_configs(cluster: Cluster, changes: Changes) -> dict[str, Refusal]:
     """Make these changes, those of a topic all or none; return the topics where none was made."""
-    if not changes:
-        return {}
+    refused = {}
+    for part in _parts(changes):
+        for answer in cluster.call(_alteration(part), newest=1).responses:
+            if answer.error_code:
+                why = _refusal(answer.error_code, answer.error_message)
+                refused[answer.resource_name] = why
+    return refused
+
+
+def _parts(changes: Changes) -> Iterator[Changes]:
+    """Yield the changes in parts that one request may hold; a topic is in one part."""
+    part: dict[str, Sequence[ConfigChange]] = {}
+    room = _CHANGES_PER_REQUEST
+    for topic, wanted in changes.items():
+        if part and len(wanted) > room:
+            yield part
+            part, room = {}, _CHANGES_PER_REQUEST
+        part[topic] = wanted
+        room -= len(wanted)
+    if part:
+        yield part
+
+
+def _alteration(changes: Changes) -> IncrementalAlterConfigsRequest:
     resource = IncrementalAlterConfigsRequest.AlterConfigsResource
-    request = IncrementalAlterConfigsRequest(
+    return IncrementalAlterConfigsRequest(
         resources=[
             resource(
                 resource_type=_TOPIC_RESOURCE,
@@ -86,11 +109,6 @@ def alter_configs(
         ],
         validate_only=False,
     )
-    return {
-        answer.resource_name: _refusal(answer.error_code, answer.error_message)
-        for answer in cluster.call(request, newest=1).responses
-        if answer.error_code
-    }
 
 
 def _refusal(code: int, words: str | None) -> Refusal:
