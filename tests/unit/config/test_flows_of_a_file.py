@@ -239,3 +239,22 @@ def test_another_mistake_is_told_where_exactly_once_is_right(file: Path) -> None
     text = "A->B.exactly.once.support=required\nA->B.tasks.max=none"
     with pytest.raises(ConfigError, match=r"A->B\.tasks\.max=none: a whole number"):
         load(file, ONE_FLOW + text)
+
+
+@pytest.mark.parametrize(
+    ("location", "cluster", "client_id"),
+    [
+        ("", "A", "mine|A->B|MirrorSourceConnector|offset-syncs-source-producer"),
+        ("source", "A", "mine|A->B|MirrorSourceConnector|offset-syncs-source-producer"),
+        ("target", "B", "other|A->B|MirrorSourceConnector|offset-syncs-target-producer"),
+    ],
+)
+def test_offset_syncs_go_where_they_are_kept_with_that_cluster_s_producer(
+    file: Path, location: str, cluster: str, client_id: str
+) -> None:
+    text = ONE_FLOW + "A.producer.client.id=mine\nB.producer.client.id=other\n"
+    if location:
+        text += f"offset-syncs.topic.location={location}"
+    end = load(file, text).flows[0].offset_syncs
+    assert (end.cluster, end.client_id) == (cluster, client_id)
+    assert str(end) == ("h:1" if cluster == "A" else "h:2")
