@@ -2,14 +2,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.clusters import LiveCluster, start_live_cluster
+from tests.guarded import GuardedCluster, start_guarded_cluster
 
 
 @pytest.fixture(scope="session")
-def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveCluster]:
-    """A broker on which an ACL that denies is obeyed: nobody is a super user."""
-    config = {"super.users": "User:nobody"}
-    live = start_live_cluster("guarded", tmp_path_factory.mktemp("guarded"), config=config)
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GuardedCluster]:
+    """One broker that obeys its ACLs, for the whole run."""
+    live = start_guarded_cluster(tmp_path_factory.mktemp("guarded"))
     try:
         yield live
     finally:

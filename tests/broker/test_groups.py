@@ -7,14 +7,7 @@ from datetime import timedelta
 import pytest
 from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as RdPartition
-from confluent_kafka.admin import (
-    AclBinding,
-    AclBindingFilter,
-    AclOperation,
-    AclPermissionType,
-    ResourcePatternType,
-    ResourceType,
-)
+from confluent_kafka.admin import ResourceType
 
 from heliograph.kafka.groups import (
     Committed,
@@ -26,6 +19,7 @@ from heliograph.kafka.groups import (
 from heliograph.model import TopicPartition
 from tests.clusters import LiveCluster, eventually, unique_name
 from tests.counting import CountingCluster
+from tests.guarded import GuardedCluster
 
 pytestmark = pytest.mark.broker
 
@@ -90,13 +84,13 @@ def test_a_commit_makes_the_group_and_tells_which_partitions_it_could_not_take(
     assert (listing.state, listing.kind.lower(), listing.protocol) == ("Empty", "classic", "")
 
 
-def test_a_forbidden_group_spoils_nothing_for_the_others(guarded: LiveCluster) -> None:
+def test_a_forbidden_group_spoils_nothing_for_the_others(guarded: GuardedCluster) -> None:
     partition, group, forbidden = TopicPartition(guarded.create_topic(), 0), *_names(2)
     offsets = {partition: Committed(1, "")}
     with closing(CountingCluster(guarded)) as cluster:
         for name in (group, forbidden):
             assert commit_offsets(cluster, name, offsets) == {}
-        deny(guarded, ResourceType.GROUP, forbidden)
+        guarded.deny(ResourceType.GROUP, forbidden)
 
         read, refused = fetch_committed(cluster, [forbidden, group])
         denied = commit_offsets(cluster, forbidden, offsets)
@@ -178,30 +172,6 @@ def test_a_group_whose_coordinator_stays_away_is_told_with_the_reason(
 
     assert read == {here: {partition: Committed(3, "")}}
     assert refused == {away: "the broker answered nothing"}
-
-
-def deny(live: LiveCluster, kind: ResourceType, name: str) -> None:
-    """Forbid everybody everything on one resource, and return when the broker obeys."""
-    binding = AclBinding(
-        kind,
-        name,
-        ResourcePatternType.LITERAL,
-        "User:ANONYMOUS",
-        "*",
-        AclOperation.ALL,
-        AclPermissionType.DENY,
-    )
-    live.admin.create_acls([binding])[binding].result(timeout=30)
-    asked = AclBindingFilter(
-        kind,
-        name,
-        ResourcePatternType.LITERAL,
-        None,
-        None,
-        AclOperation.ANY,
-        AclPermissionType.ANY,
-    )
-    eventually(lambda: live.admin.describe_acls(asked).result(timeout=30))
 
 
 def _names(count: int) -> list[str]:

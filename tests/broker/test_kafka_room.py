@@ -222,7 +222,7 @@ def test_a_table_keeps_the_last_value_of_each_key(target: LiveCluster, cluster: 
 
     rows = table.read()
     assert (len(rows), rows[b"1"], rows.get(b"2")) == (2999, b"second", None)
-    assert own_configs(cluster, [table.topic])[table.topic] == {"cleanup.policy": "compact"}
+    assert own_configs(cluster, [table.topic])[0][table.topic] == {"cleanup.policy": "compact"}
 
 
 def test_a_cluster_that_is_not_there_is_one_sentence() -> None:

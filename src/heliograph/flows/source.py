@@ -10,16 +10,17 @@ from heliograph.errors import KafkaFault
 from heliograph.kafka.cluster import Cluster, Topic, patiently
 from heliograph.kafka.offsets import EARLIEST, LATEST, list_offsets
 from heliograph.kafka.topics import (
+    NewTopic,
     await_topics,
-    create_topic,
-    grow_topic,
+    create_topics,
+    grow_topics,
     own_configs,
     topic_configs,
 )
 from heliograph.model import Position, TopicPartition
 from heliograph.policy.filters import NameFilter, replicates
 from heliograph.policy.naming import NamingPolicy, naming_for
-from heliograph.policy.topics import CreateTopic, plan_topics
+from heliograph.policy.topics import CreateTopic, GrowTopic, plan_topics
 from heliograph.wire.connect_records import SourceOffset
 
 log = logging.getLogger(__name__)
@@ -30,11 +31,12 @@ _DEFAULT_MAX_MESSAGE_BYTES = 1048588
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """A source partition, and where its records go."""
+    """A source partition, and where its records go; ids tell a topic from its namesake made later."""
 
     source: TopicPartition
     topic_id: str
     remote: TopicPartition
+    remote_id: str
     max_message_bytes: int
 
 
@@ -78,76 +80,80 @@ def select_topics(config: FlowConfig, topics: Iterable[Topic]) -> dict[str, Topi
 
 
 def refresh_topics(config: FlowConfig, source: Cluster, target: Cluster) -> Inventory:
-    """Create and grow remote topics as needed, and return every partition that can be copied."""
+    """Create and grow remote topics as needed, and return every partition that can be copied.
+
+    While nothing changes this asks for the topics of either cluster once, and for limits per 500 topics.
+    """
     selected = select_topics(config, source.describe().values())
     existing = target.describe()
-    wanted = {remote: len(topic.leaders) for remote, topic in selected.items()}
-    missing = {remote: topic.name for remote, topic in selected.items() if remote not in existing}
-    configs = _creation_configs(config, source, missing)
-    refused, changed = _apply(config, target, wanted, existing, configs)
+    changed, refused = _apply(config, source, target, selected, existing)
     if changed:
         existing = {**existing, **await_topics(target, changed)}
-    limits = topic_configs(target, [r for r in wanted if r in existing], [_MAX_MESSAGE_BYTES])
-    routes = []
+    limits = topic_configs(target, [r for r in selected if r in existing], [_MAX_MESSAGE_BYTES])
+    routes: list[Route] = []
     for remote, topic in sorted(selected.items()):
-        have = len(existing[remote].leaders) if remote in existing else 0
-        limit = int(limits.get(remote, {}).get(_MAX_MESSAGE_BYTES) or _DEFAULT_MAX_MESSAGE_BYTES)
-        routes += [
-            Route(partition, str(topic.topic_id), TopicPartition(remote, partition.index), limit)
-            for partition in topic.partitions[:have]
-        ]
+        there = existing.get(remote)
+        have = len(there.leaders) if there is not None else 0
         if have < len(topic.leaders) and remote not in refused:
             refused[remote] = f"{remote} is not there yet with {len(topic.leaders)} partitions"
+        if there is None:
+            continue
+        limit = int(limits.get(remote, {}).get(_MAX_MESSAGE_BYTES) or _DEFAULT_MAX_MESSAGE_BYTES)
+        routes += [
+            Route(
+                source=partition,
+                topic_id=str(topic.topic_id),
+                remote=TopicPartition(remote, partition.index),
+                remote_id=str(there.topic_id),
+                max_message_bytes=limit,
+            )
+            for partition in topic.partitions[:have]
+        ]
     return Inventory(tuple(routes), tuple(refused.values()))
-
-
-def _creation_configs(
-    config: FlowConfig, source: Cluster, missing: Mapping[str, str]
-) -> dict[str, dict[str, str]]:
-    """Return the configuration of remote topics to be made: what the source's have set, less excludes."""
-    if not missing:
-        return {}
-    excluded = NameFilter(config.config_properties_exclude, ()).accepts
-    own = own_configs(source, missing.values())
-    return {
-        remote: {key: value for key, value in own[name].items() if not excluded(key)}
-        for remote, name in missing.items()
-    }
 
 
 def _apply(
     config: FlowConfig,
+    source: Cluster,
     target: Cluster,
-    wanted: Mapping[str, int],
+    selected: Mapping[str, Topic],
     existing: Mapping[str, Topic],
-    configs: Mapping[str, Mapping[str, str]],
-) -> tuple[dict[str, str], dict[str, int]]:
-    """Carry the plan out; return why a topic could not be made or grown, and those that were."""
-    refused = {}
-    changed = {}
-    for step in plan_topics(wanted, {name: len(t.leaders) for name, t in existing.items()}):
-        try:
-            if isinstance(step, CreateTopic):
-                create_topic(
-                    target,
-                    step.topic,
-                    step.partitions,
-                    config.replication_factor,
-                    configs[step.topic],
-                )
-                log.info(
-                    "flow=%s created topic=%s partitions=%d",
-                    config.flow,
-                    step.topic,
-                    step.partitions,
-                )
-            else:
-                grow_topic(target, step.topic, step.partitions)
-                log.info("flow=%s grew topic=%s to %d", config.flow, step.topic, step.partitions)
-            changed[step.topic] = step.partitions
-        except KafkaFault as exc:
-            refused[step.topic] = str(exc)
-    return refused, changed
+) -> tuple[dict[str, int], dict[str, str]]:
+    """Make and grow remote topics; return those that changed, and why others could not."""
+    plan = plan_topics(
+        {remote: len(topic.leaders) for remote, topic in selected.items()},
+        {remote: len(topic.leaders) for remote, topic in existing.items()},
+    )
+    creations = {step.topic: step.partitions for step in plan if isinstance(step, CreateTopic)}
+    growths = {step.topic: step.partitions for step in plan if isinstance(step, GrowTopic)}
+    settings, refused = _creation_configs(
+        config, source, {remote: selected[remote].name for remote in creations}
+    )
+    new = [
+        NewTopic(remote, creations[remote], config.replication_factor, its)
+        for remote, its in settings.items()
+    ]
+    refused |= create_topics(target, new)
+    refused |= grow_topics(target, growths)
+    changed = {r: n for r, n in (creations | growths).items() if r not in refused}
+    for remote, partitions in changed.items():
+        done = "created" if remote in creations else "grew"
+        log.info("flow=%s %s topic=%s partitions=%d", config.flow, done, remote, partitions)
+    return changed, {remote: str(fault) for remote, fault in refused.items()}
+
+
+def _creation_configs(
+    config: FlowConfig, source: Cluster, missing: Mapping[str, str]
+) -> tuple[dict[str, dict[str, str]], dict[str, KafkaFault]]:
+    """Return the settings of remote topics to be made: what the source's have set, less excludes."""
+    excluded = NameFilter(config.config_properties_exclude, ()).accepts
+    own, refused = own_configs(source, missing.values())
+    settings = {
+        remote: {key: value for key, value in own[name].items() if not excluded(key)}
+        for remote, name in missing.items()
+        if name in own
+    }
+    return settings, {r: refused[name] for r, name in missing.items() if name in refused}
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,10 @@
 """Topics on a cluster: what there is, and making or growing what a plan asks for."""
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 from kafka.protocol.admin import (
     CreatePartitionsRequest,
@@ -15,12 +16,59 @@ from heliograph.errors import KafkaFault
 from heliograph.kafka.cluster import NO_LEADER, Cluster, Topic, patiently
 from heliograph.kafka.faults import TOPIC_ALREADY_EXISTS, error_name, fault_for, is_retriable
 
-_TIMEOUT_MS = 30_000
+T = TypeVar("T")
+
+_TIMEOUT_MS = 25_000  # less than the socket's, so that the broker is the one to say so
 _PATIENCE = timedelta(seconds=15)
-_PAUSE = 0.05
+_PATIENCE_PER_PARTITION = timedelta(milliseconds=10)
+_FIRST_PAUSE = 0.05
+_LAST_PAUSE = 0.8
+_TOPICS_PER_REQUEST = 200
+# A KRaft controller refuses what makes over 10,000 records: a topic, a partition and a setting are one each.
+_PARTITIONS_PER_REQUEST = 2000
+_DESCRIBED_PER_REQUEST = 500
 _TOPIC_RESOURCE = 2
 _SET_ON_TOPIC = 1
 _NO_ASSIGNMENT: list[object] = []
+
+
+@dataclass(frozen=True, slots=True)
+class NewTopic:
+    """A topic to be made."""
+
+    name: str
+    partitions: int
+    replication_factor: int
+    config: Mapping[str, str] = field(default_factory=dict)
+
+
+def create_topics(cluster: Cluster, wanted: Iterable[NewTopic]) -> dict[str, KafkaFault]:
+    """Create topics, and return why some could not be made; one that exists is left as it is."""
+    refused = {}
+    spec = CreateTopicsRequest.CreatableTopic
+    for some in _chunks((topic, topic.partitions) for topic in wanted):
+        request = CreateTopicsRequest(
+            topics=[
+                spec(
+                    name=topic.name,
+                    num_partitions=topic.partitions,
+                    replication_factor=topic.replication_factor,
+                    assignments=_NO_ASSIGNMENT,
+                    configs=[
+                        spec.CreatableTopicConfig(name=key, value=value)
+                        for key, value in topic.config.items()
+                    ],
+                )
+                for topic in some
+            ],
+            timeout_ms=_TIMEOUT_MS,
+            validate_only=False,
+        )
+        for answer in cluster.call(request).topics:
+            if answer.error_code not in (0, TOPIC_ALREADY_EXISTS):
+                doing = f"create topic {answer.name} on {cluster.endpoint.cluster}"
+                refused[answer.name] = _refusal(doing, answer)
+    return refused
 
 
 def create_topic(
@@ -30,37 +78,23 @@ def create_topic(
     replication_factor: int,
     config: Mapping[str, str] | None = None,
 ) -> None:
-    """Create a topic; one that exists already is left as it is."""
-    spec = CreateTopicsRequest.CreatableTopic
-    request = CreateTopicsRequest(
-        topics=[
-            spec(
-                name=name,
-                num_partitions=partitions,
-                replication_factor=replication_factor,
-                assignments=_NO_ASSIGNMENT,
-                configs=[
-                    spec.CreatableTopicConfig(name=key, value=value)
-                    for key, value in (config or {}).items()
-                ],
-            )
-        ],
-        timeout_ms=_TIMEOUT_MS,
-        validate_only=False,
-    )
-    (answer,) = cluster.call(request).topics
-    if answer.error_code not in (0, TOPIC_ALREADY_EXISTS):
-        raise _refusal(f"create topic {name} on {cluster.endpoint.cluster}", answer)
+    """Create a topic, or raise; one that exists already is left as it is."""
+    new = NewTopic(name, partitions, replication_factor, config or {})
+    for refusal in create_topics(cluster, [new]).values():
+        raise refusal
 
 
 def await_topics(
-    cluster: Cluster, wanted: Mapping[str, int], within: timedelta = _PATIENCE
+    cluster: Cluster, wanted: Mapping[str, int], within: timedelta | None = None
 ) -> dict[str, Topic]:
     """Return these topics once all their partitions have leaders, or what there is of them in time.
 
-    A broker answers for a topic a moment after the controller has made it.
+    A broker answers for a topic a moment after the controller has made it; for thousands of
+    partitions the moment is many seconds.
     """
+    within = within or _PATIENCE + _PATIENCE_PER_PARTITION * sum(wanted.values())
     deadline = time.monotonic() + within.total_seconds()
+    pause = _FIRST_PAUSE
     while True:
         found = patiently(lambda: cluster.describe(wanted), within)
         ready = all(
@@ -69,24 +103,26 @@ def await_topics(
         )
         if ready or time.monotonic() > deadline:
             return found
-        time.sleep(_PAUSE)
+        time.sleep(pause)
+        pause = min(2 * pause, _LAST_PAUSE)
 
 
-def grow_topic(cluster: Cluster, name: str, partitions: int) -> None:
-    """Raise a topic's partition count to `partitions`."""
-    request = CreatePartitionsRequest(
-        topics=[
-            CreatePartitionsRequest.CreatePartitionsTopic(
-                name=name, count=partitions, assignments=None
-            )
-        ],
-        timeout_ms=_TIMEOUT_MS,
-        validate_only=False,
-    )
-    (answer,) = cluster.call(request).results
-    if answer.error_code:
-        doing = f"grow topic {name} to {partitions} partitions on {cluster.endpoint.cluster}"
-        raise _refusal(doing, answer)
+def grow_topics(cluster: Cluster, counts: Mapping[str, int]) -> dict[str, KafkaFault]:
+    """Raise partition counts to `counts`, and return why some could not be raised."""
+    refused = {}
+    spec = CreatePartitionsRequest.CreatePartitionsTopic
+    for some in _chunks(counts.items()):
+        request = CreatePartitionsRequest(
+            topics=[spec(name=name, count=counts[name], assignments=None) for name in some],
+            timeout_ms=_TIMEOUT_MS,
+            validate_only=False,
+        )
+        for answer in cluster.call(request).results:
+            if answer.error_code:
+                name, count = answer.name, counts[answer.name]
+                doing = f"grow topic {name} to {count} partitions on {cluster.endpoint.cluster}"
+                refused[name] = _refusal(doing, answer)
+    return refused
 
 
 def topic_configs(
@@ -100,33 +136,60 @@ def topic_configs(
     }
 
 
-def own_configs(cluster: Cluster, names: Iterable[str]) -> dict[str, dict[str, str]]:
-    """Return what was set on each topic itself; broker defaults and secrets are left out."""
+def own_configs(
+    cluster: Cluster, names: Iterable[str]
+) -> tuple[dict[str, dict[str, str]], dict[str, KafkaFault]]:
+    """Return what was set on each topic itself, and why that is not known of others.
+
+    Broker defaults and secrets are left out.
+    """
     found = {}
+    refused = {}
     for result in _describe_configs(cluster, names, None):
+        name = result.resource_name
         if result.error_code:
-            doing = f"describe the configuration of {result.resource_name}"
-            raise fault_for(doing, result.error_code)
-        found[result.resource_name] = {
-            entry.name: entry.value
-            for entry in result.configs
-            if entry.config_source == _SET_ON_TOPIC and not entry.is_sensitive
-        }
-    return found
+            doing = f"describe the configuration of {name} on {cluster.endpoint.cluster}"
+            refused[name] = _refusal(doing, result)
+        else:
+            found[name] = {
+                entry.name: entry.value
+                for entry in result.configs
+                if entry.config_source == _SET_ON_TOPIC and not entry.is_sensitive
+            }
+    return found, refused
 
 
-def _describe_configs(cluster: Cluster, names: Iterable[str], keys: list[str] | None) -> list[Any]:
-    """Return what the broker says of each topic's configuration; Any, as kafka-python has no types."""
+def _describe_configs(
+    cluster: Cluster, names: Iterable[str], keys: list[str] | None
+) -> Iterator[Any]:
+    """Yield what the broker says of each topic's configuration; Any, as kafka-python has no types."""
     spec = DescribeConfigsRequest.DescribeConfigsResource
-    request = DescribeConfigsRequest(
-        resources=[
-            spec(resource_type=_TOPIC_RESOURCE, resource_name=name, configuration_keys=keys)
-            for name in names
-        ],
-        include_synonyms=False,
-        include_documentation=False,
-    )
-    return list(cluster.call(request).results)
+    asked = list(names)
+    for start in range(0, len(asked), _DESCRIBED_PER_REQUEST):
+        request = DescribeConfigsRequest(
+            resources=[
+                spec(resource_type=_TOPIC_RESOURCE, resource_name=name, configuration_keys=keys)
+                for name in asked[start : start + _DESCRIBED_PER_REQUEST]
+            ],
+            include_synonyms=False,
+            include_documentation=False,
+        )
+        yield from cluster.call(request).results
+
+
+def _chunks(topics: Iterable[tuple[T, int]]) -> Iterator[list[T]]:
+    """Split topics, each with its partition count, into what a controller takes in one request."""
+    chunk: list[T] = []
+    total = 0
+    for topic, partitions in topics:
+        full = len(chunk) == _TOPICS_PER_REQUEST or total + partitions > _PARTITIONS_PER_REQUEST
+        if chunk and full:
+            yield chunk
+            chunk, total = [], 0
+        chunk.append(topic)
+        total += partitions
+    if chunk:
+        yield chunk
 
 
 def _refusal(doing: str, answer: object) -> KafkaFault:
