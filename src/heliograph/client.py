@@ -17,8 +17,9 @@ from heliograph.config.clients import endpoint, strip_prefix
 from heliograph.config.flow import read_policy
 from heliograph.config.settings import CLIENT_KEYS
 from heliograph.errors import CorruptRecord, NotMirrored
+from heliograph.kafka.append import Row
 from heliograph.kafka.cluster import Cluster, patiently
-from heliograph.kafka.rows import read_rows
+from heliograph.kafka.rows import read_partitions
 from heliograph.model import Endpoint, TopicPartition
 from heliograph.policy import topology
 from heliograph.policy.naming import DefaultNaming, NamingPolicy, naming_for, runs_topic
@@ -53,7 +54,6 @@ class OffsetAndMetadata:
     metadata: str = ""
 
 
-Row: TypeAlias = tuple[bytes, bytes | None]
 Offsets: TypeAlias = dict[TopicPartition, OffsetAndMetadata]
 Where: TypeAlias = str | Endpoint | Mapping[str, str]
 
@@ -193,7 +193,7 @@ class MirrorClient:
         found = patiently(lambda: self._reading.describe([topic]), min(within, self._patience))
         if topic not in found:
             return None
-        return read_rows(self._reading, [TopicPartition(topic, 0)], within)
+        return read_partitions(self._reading, [TopicPartition(topic, 0)], within)
 
 
 def translate_offsets(

@@ -151,7 +151,9 @@ def test_clusters_and_topics_can_be_asked_for_in_one_line(target: LiveCluster, a
     assert heliograph_client.remote_topics(where, alias) == {f"{alias}.heartbeats"}
     assert heliograph_client.remote_topics(where) >= {f"{alias}.heartbeats"}
     identity = naming_for(IDENTITY, ".", True, alias)
-    assert heliograph_client.remote_topics(where, alias, naming=identity) != {f"{alias}.heartbeats"}
+    orders = target.create_topic()
+    assert orders in heliograph_client.remote_topics(where, alias, naming=identity)
+    assert orders not in heliograph_client.remote_topics(where)
 
 
 def test_an_answer_that_does_not_come_whole_in_time_is_none(

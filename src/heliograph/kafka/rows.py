@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from datetime import timedelta
 
 from heliograph.errors import DeadlinePassed
+from heliograph.kafka.append import PATIENCE, Row
 from heliograph.kafka.cluster import Cluster, patiently
 from heliograph.kafka.offsets import EARLIEST, LATEST, list_offsets
 from heliograph.kafka.scan import scan
@@ -12,19 +13,17 @@ from heliograph.model import TopicPartition
 from heliograph.wire.records import decode_body
 from heliograph.wire.unpack import unpack
 
-_PATIENCE = timedelta(seconds=30)
 
-
-def read_rows(
+def read_partitions(
     cluster: Cluster, partitions: Iterable[TopicPartition], within: timedelta = timedelta.max
-) -> Iterator[tuple[bytes, bytes | None]]:
+) -> Iterator[Row]:
     """Yield every committed record that has a key, in order; a None deletes its key.
 
     DeadlinePassed is raised where the end is not reached `within` that time.
     """
     began = time.monotonic()
     wanted = list(partitions)
-    patience = min(within, _PATIENCE)
+    patience = min(within, PATIENCE)
     starts = patiently(lambda: list_offsets(cluster, wanted, EARLIEST), patience)
     ends = patiently(lambda: list_offsets(cluster, wanted, LATEST, committed_only=True), patience)
     batches = scan(

@@ -6,12 +6,9 @@ from datetime import timedelta
 from heliograph.errors import KafkaFault
 from heliograph.kafka.append import PATIENCE, Appender, Row
 from heliograph.kafka.cluster import Cluster, patiently
-from heliograph.kafka.offsets import EARLIEST, LATEST, list_offsets
-from heliograph.kafka.scan import scan
+from heliograph.kafka.rows import read_partitions
 from heliograph.kafka.topics import await_topics, create_topic
 from heliograph.wire.primitives import partition_for_key
-from heliograph.wire.records import decode_body
-from heliograph.wire.unpack import unpack
 
 
 class Table:
@@ -60,12 +57,4 @@ def read_rows(cluster: Cluster, topic: str) -> Iterator[Row]:
     topics = patiently(lambda: cluster.describe([topic]))
     if topic not in topics:
         raise KafkaFault(f"read {topic}", "UNKNOWN_TOPIC_OR_PARTITION", retriable=False)
-    partitions = topics[topic].partitions
-    starts = patiently(lambda: list_offsets(cluster, partitions, EARLIEST))
-    ends = patiently(lambda: list_offsets(cluster, partitions, LATEST, committed_only=True))
-    ranges = {p: (starts[p], ends[p]) for p in partitions}
-    for _, batch in scan(cluster, ranges, committed_only=True, on_gap=lambda *_: None):
-        for record in unpack(batch):
-            key, value, _ = decode_body(record.body)
-            if key is not None:
-                yield key, value
+    yield from read_partitions(cluster, topics[topic].partitions)
