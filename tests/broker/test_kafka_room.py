@@ -13,6 +13,7 @@ from kafka.errors import for_code
 from heliograph.errors import ClusterUnreachable, FlowFenced, KafkaFault
 from heliograph.kafka import faults, fencing
 from heliograph.kafka.cluster import Cluster
+from heliograph.kafka.configs import topic_configs
 from heliograph.kafka.fencing import fence
 from heliograph.kafka.fetch import Fetcher, FetchLimits, Subject
 from heliograph.kafka.offsets import EARLIEST, LATEST, list_offsets
@@ -20,7 +21,6 @@ from heliograph.kafka.produce import Lane, Outgoing, Producer, Refused, Stored
 from heliograph.kafka.scan import scan
 from heliograph.kafka.table import Table
 from heliograph.kafka.tail import read_bodies, read_tails
-from heliograph.kafka.topics import own_configs
 from heliograph.model import Endpoint, ProducerIdentity, TopicPartition
 from heliograph.wire.record_batch import build_header
 from heliograph.wire.records import RecordsBuilder, decode_body, encode_body
@@ -222,7 +222,8 @@ def test_a_table_keeps_the_last_value_of_each_key(target: LiveCluster, cluster: 
 
     rows = table.read()
     assert (len(rows), rows[b"1"], rows.get(b"2")) == (2999, b"second", None)
-    assert own_configs(cluster, [table.topic])[0][table.topic] == {"cleanup.policy": "compact"}
+    policy = topic_configs(cluster, [table.topic], ["cleanup.policy"])[table.topic]
+    assert policy == {"cleanup.policy": "compact"}
 
 
 def test_a_cluster_that_is_not_there_is_one_sentence() -> None:

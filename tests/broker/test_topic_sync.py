@@ -25,6 +25,7 @@ from heliograph.config.mirror import load_mirror
 from heliograph.embedded.cluster import start_cluster
 from heliograph.errors import KafkaFault
 from heliograph.flows import topic_configs
+from heliograph.flows.source import refresh_topics
 from heliograph.flows.topic_acls import sync_topic_acls
 from heliograph.flows.topic_configs import sync_topic_configs
 from heliograph.kafka import configs
@@ -400,6 +401,36 @@ def test_a_topic_whose_settings_may_not_be_read_or_changed_is_told_alone(
     assert here.target.requests.count(ALTER) == 1
     assert_configs(guarded, "u-0", config)
     assert_configs(guarded, "u-1", {})
+
+
+def test_a_new_remote_topic_has_the_settings_that_a_sync_would_give_it(
+    source: LiveCluster, target: LiveCluster, pairs: Pairs
+) -> None:
+    topic = source.create_topic(config={"retention.ms": "60000", "delete.retention.ms": "2000"})
+    pair = pairs(source, target, topic, config_properties_exclude="delete.*")
+
+    refresh_topics(pair.config, pair.source, pair.target)
+
+    made = {"retention.ms": "60000", MIN_ISR: "1"}
+    assert_configs(target, pair.remote(topic), made)
+    assert pair.sync_configs() == []
+    assert ALTER not in pair.target.requests
+
+
+def test_a_new_remote_topic_has_the_defaults_of_the_source_where_they_are_asked_for(
+    source: LiveCluster, target: LiveCluster, pairs: Pairs
+) -> None:
+    topic = source.create_topic(config={"retention.ms": "60000"})
+    pair = pairs(source, target, topic, defaults="source")
+
+    refresh_topics(pair.config, pair.source, pair.target)
+
+    eventually(lambda: own_configs(target, pair.remote(topic)).get("cleanup.policy") == "delete")
+    made = own_configs(target, pair.remote(topic))
+    assert made["retention.ms"] == "60000"
+    assert MIN_ISR not in made
+    assert pair.sync_configs() == []
+    assert ALTER not in pair.target.requests
 
 
 def test_acls_are_filtered_renamed_and_made_once(

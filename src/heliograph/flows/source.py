@@ -8,18 +8,18 @@ from functools import partial
 from heliograph.config.flow import FlowConfig
 from heliograph.errors import KafkaFault
 from heliograph.kafka.cluster import Cluster, Topic, patiently
+from heliograph.kafka.configs import describe_configs, topic_configs
 from heliograph.kafka.offsets import EARLIEST, LATEST, list_offsets
 from heliograph.kafka.topics import (
     NewTopic,
     await_topics,
     create_topics,
     grow_topics,
-    own_configs,
-    topic_configs,
 )
 from heliograph.model import Position, TopicPartition
 from heliograph.policy.filters import NameFilter, replicates
 from heliograph.policy.naming import NamingPolicy, naming_for
+from heliograph.policy.topic_configs import creation_configs
 from heliograph.policy.topics import CreateTopic, GrowTopic, plan_topics
 from heliograph.wire.connect_records import SourceOffset
 
@@ -135,7 +135,9 @@ def _apply(
     ]
     refused |= create_topics(target, new)
     refused |= grow_topics(target, growths)
-    changed = {r: n for r, n in (creations | growths).items() if r not in refused}
+    # A source topic that is gone by now has no settings, and no remote topic either.
+    tried = {remote: creations[remote] for remote in settings} | growths
+    changed = {remote: count for remote, count in tried.items() if remote not in refused}
     for remote, partitions in changed.items():
         done = "created" if remote in creations else "grew"
         log.info("flow=%s %s topic=%s partitions=%d", config.flow, done, remote, partitions)
@@ -145,15 +147,23 @@ def _apply(
 def _creation_configs(
     config: FlowConfig, source: Cluster, missing: Mapping[str, str]
 ) -> tuple[dict[str, dict[str, str]], dict[str, KafkaFault]]:
-    """Return the settings of remote topics to be made: what the source's have set, less excludes."""
+    """Return the settings of remote topics to be made, and why those of others are not known."""
     excluded = NameFilter(config.config_properties_exclude, ()).accepts
-    own, refused = own_configs(source, missing.values())
+    described = describe_configs(source, missing.values())
     settings = {
-        remote: {key: value for key, value in own[name].items() if not excluded(key)}
+        remote: creation_configs(described.found[name], excluded, config.use_defaults_from)
         for remote, name in missing.items()
-        if name in own
+        if name in described.found
     }
-    return settings, {r: refused[name] for r, name in missing.items() if name in refused}
+    faults = {
+        name: KafkaFault(
+            f"describe the configuration of {name} on {source.endpoint.cluster}",
+            str(why),
+            why.retriable,
+        )
+        for name, why in described.refused.items()
+    }
+    return settings, {r: faults[name] for r, name in missing.items() if name in faults}
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """Settings of topics: all entries with where they come from, and changes to single ones."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -13,6 +13,7 @@ from heliograph.policy.topic_configs import ConfigChange, ConfigEntry, SetConfig
 _TOPIC_RESOURCE: Final = 2
 _SET: Final = 0
 _DELETE: Final = 1
+_TOPICS_PER_REQUEST: Final = 500
 _CHANGES_PER_REQUEST: Final = 5_000  # a KRaft controller takes 10,000 records at once
 
 Changes = Mapping[str, Sequence[ConfigChange]]
@@ -38,30 +39,42 @@ class TopicConfigs:
     refused: Mapping[str, Refusal]
 
 
-def describe_configs(cluster: Cluster, topics: Collection[str]) -> TopicConfigs:
-    """Return all entries of these topics; a topic that does not exist is left out."""
-    if not topics:
-        return TopicConfigs({}, {})
+def describe_configs(
+    cluster: Cluster, topics: Iterable[str], keys: Sequence[str] | None = None
+) -> TopicConfigs:
+    """Return the entries of these topics, all or only `keys`; a topic that is not there is left out."""
     spec = DescribeConfigsRequest.DescribeConfigsResource
-    request = DescribeConfigsRequest(
-        resources=[
-            spec(resource_type=_TOPIC_RESOURCE, resource_name=topic, configuration_keys=None)
-            for topic in topics
-        ],
-        include_synonyms=False,
-        include_documentation=False,
-    )
+    names = list(topics)
     found = {}
     refused = {}
-    for result in cluster.call(request, newest=4).results:
-        if result.error_code == 0:
-            found[result.resource_name] = [
-                ConfigEntry(e.name, e.value, e.config_source, e.read_only, e.is_sensitive)
-                for e in result.configs
-            ]
-        elif result.error_code not in LOST_TOPIC:
-            refused[result.resource_name] = _refusal(result.error_code, result.error_message)
+    for at in range(0, len(names), _TOPICS_PER_REQUEST):
+        request = DescribeConfigsRequest(
+            resources=[
+                spec(resource_type=_TOPIC_RESOURCE, resource_name=name, configuration_keys=keys)
+                for name in names[at : at + _TOPICS_PER_REQUEST]
+            ],
+            include_synonyms=False,
+            include_documentation=False,
+        )
+        for result in cluster.call(request, newest=4).results:
+            if result.error_code == 0:
+                found[result.resource_name] = [
+                    ConfigEntry(e.name, e.value, e.config_source, e.read_only, e.is_sensitive)
+                    for e in result.configs
+                ]
+            elif result.error_code not in LOST_TOPIC:
+                refused[result.resource_name] = _refusal(result.error_code, result.error_message)
     return TopicConfigs(found, refused)
+
+
+def topic_configs(
+    cluster: Cluster, topics: Iterable[str], keys: Sequence[str]
+) -> dict[str, dict[str, str]]:
+    """Return the value of `keys` that counts for each topic; a topic that cannot be read is left out."""
+    return {
+        topic: {entry.name: entry.value for entry in entries if entry.value is not None}
+        for topic, entries in describe_configs(cluster, topics, keys).found.items()
+    }
 
 
 def alter_configs(cluster: Cluster, changes: Changes) -> dict[str, Refusal]:

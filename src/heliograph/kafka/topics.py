@@ -4,13 +4,9 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from kafka.protocol.admin import (
-    CreatePartitionsRequest,
-    CreateTopicsRequest,
-    DescribeConfigsRequest,
-)
+from kafka.protocol.admin import CreatePartitionsRequest, CreateTopicsRequest
 
 from heliograph.errors import KafkaFault
 from heliograph.kafka.cluster import NO_LEADER, Cluster, Topic, patiently
@@ -26,9 +22,6 @@ _LAST_PAUSE = 0.8
 _TOPICS_PER_REQUEST = 200
 # A KRaft controller refuses what makes over 10,000 records: a topic, a partition and a setting are one each.
 _PARTITIONS_PER_REQUEST = 2000
-_DESCRIBED_PER_REQUEST = 500
-_TOPIC_RESOURCE = 2
-_SET_ON_TOPIC = 1
 _NO_ASSIGNMENT: list[object] = []
 
 
@@ -123,58 +116,6 @@ def grow_topics(cluster: Cluster, counts: Mapping[str, int]) -> dict[str, KafkaF
                 doing = f"grow topic {name} to {count} partitions on {cluster.endpoint.cluster}"
                 refused[name] = _refusal(doing, answer)
     return refused
-
-
-def topic_configs(
-    cluster: Cluster, names: Iterable[str], keys: Iterable[str]
-) -> dict[str, dict[str, str]]:
-    """Return the effective value of `keys` for each topic; a topic that is gone is left out."""
-    return {
-        result.resource_name: {entry.name: entry.value for entry in result.configs}
-        for result in _describe_configs(cluster, names, list(keys))
-        if result.error_code == 0
-    }
-
-
-def own_configs(
-    cluster: Cluster, names: Iterable[str]
-) -> tuple[dict[str, dict[str, str]], dict[str, KafkaFault]]:
-    """Return what was set on each topic itself, and why that is not known of others.
-
-    Broker defaults and secrets are left out.
-    """
-    found = {}
-    refused = {}
-    for result in _describe_configs(cluster, names, None):
-        name = result.resource_name
-        if result.error_code:
-            doing = f"describe the configuration of {name} on {cluster.endpoint.cluster}"
-            refused[name] = _refusal(doing, result)
-        else:
-            found[name] = {
-                entry.name: entry.value
-                for entry in result.configs
-                if entry.config_source == _SET_ON_TOPIC and not entry.is_sensitive
-            }
-    return found, refused
-
-
-def _describe_configs(
-    cluster: Cluster, names: Iterable[str], keys: list[str] | None
-) -> Iterator[Any]:
-    """Yield what the broker says of each topic's configuration; Any, as kafka-python has no types."""
-    spec = DescribeConfigsRequest.DescribeConfigsResource
-    asked = list(names)
-    for start in range(0, len(asked), _DESCRIBED_PER_REQUEST):
-        request = DescribeConfigsRequest(
-            resources=[
-                spec(resource_type=_TOPIC_RESOURCE, resource_name=name, configuration_keys=keys)
-                for name in asked[start : start + _DESCRIBED_PER_REQUEST]
-            ],
-            include_synonyms=False,
-            include_documentation=False,
-        )
-        yield from cluster.call(request).results
 
 
 def _chunks(topics: Iterable[tuple[T, int]]) -> Iterator[list[T]]:

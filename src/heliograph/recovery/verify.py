@@ -17,9 +17,9 @@ from heliograph.dataplane.session import Engine
 from heliograph.flows.progress import ProgressStore
 from heliograph.flows.source import select_topics
 from heliograph.kafka.cluster import Cluster, Topic, patiently
+from heliograph.kafka.configs import topic_configs
 from heliograph.kafka.offsets import EARLIEST, LATEST, list_offsets
 from heliograph.kafka.scan import scan
-from heliograph.kafka.topics import topic_configs
 from heliograph.model import TopicPartition
 from heliograph.policy.audit_streams import Findings, Terms
 from heliograph.policy.filters import NameFilter
