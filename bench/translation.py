@@ -67,6 +67,7 @@ def write_transactions(cluster: LiveCluster, topic: str, numbers: range) -> Offs
         producer.begin_transaction()
         for n in range(first, first + _PER_TRANSACTION):
             producer.produce(topic, b"%d" % n)
+        assert producer.flush(30) == 0  # librdkafka aborts nothing that was not sent
         if first // _PER_TRANSACTION % 10 == 9:
             producer.abort_transaction(30)
         else:

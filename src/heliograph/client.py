@@ -23,9 +23,8 @@ from heliograph.kafka.rows import read_partitions
 from heliograph.model import Endpoint, TopicPartition
 from heliograph.policy import topology
 from heliograph.policy.naming import DefaultNaming, NamingPolicy, naming_for, runs_topic
-from heliograph.policy.runs import RunMap
+from heliograph.policy.runs import RunMap, read_run_maps
 from heliograph.wire.mirror_records import Checkpoint, decode_checkpoint
-from heliograph.wire.run_records import decode_segment_key
 
 __all__ = [
     "Endpoint",
@@ -181,8 +180,14 @@ class MirrorClient:
 
         It is empty where a mirror that keeps no such maps did the copying, as MirrorMaker 2 does.
         """
-        rows = self._read(runs_topic(self.naming, remote_cluster), within)
-        return {} if rows is None else latest_runs(rows)
+        topic = runs_topic(self.naming, remote_cluster)
+        maps, broken = read_run_maps(self._read(topic, within) or ())
+        for partition in broken:
+            raise CorruptRecord(
+                f"{topic} holds something else than runs of {partition}. "
+                "Check what else writes to this topic; a mirror that is started again mends it."
+            )
+        return maps
 
     def _topics(self) -> list[str]:
         found = patiently(self._admin.describe, self._patience)
@@ -272,25 +277,6 @@ def latest_offsets(rows: Iterable[Row]) -> dict[str, Offsets]:
         place = OffsetAndMetadata(found.downstream, found.metadata)
         groups.setdefault(found.group, {})[found.partition] = place
     return groups
-
-
-def latest_runs(rows: Iterable[Row]) -> dict[TopicPartition, RunMap]:
-    """Return the run maps that rows add up to; a foreign key is passed over, a broken row raises.
-
-    A row left out would look like a place where there was nothing to copy.
-    """
-    latest: dict[TopicPartition, dict[int, bytes]] = {}
-    for key, value in rows:
-        try:
-            partition, upstream = decode_segment_key(key)
-        except CorruptRecord:
-            continue
-        segments = latest.setdefault(partition, {})
-        if value is None:
-            segments.pop(upstream, None)
-        else:
-            segments[upstream] = value
-    return {p: RunMap(segments.items()) for p, segments in latest.items() if segments}
 
 
 def _open(where: Where, naming: NamingPolicy | str | None) -> MirrorClient:

@@ -11,19 +11,12 @@ from heliograph.client import (
     client_endpoint,
     client_naming,
     latest_offsets,
-    latest_runs,
 )
-from heliograph.errors import ConfigError, CorruptRecord, DeadlinePassed, NotMirrored
+from heliograph.errors import ConfigError, DeadlinePassed, NotMirrored
 from heliograph.policy.naming import DefaultNaming, IdentityNaming
 from heliograph.wire.mirror_records import Checkpoint, encode_checkpoint
-from heliograph.wire.run_records import Run, Segment, encode_segment, encode_segment_key
 
 ORDERS = TopicPartition("A.orders", 0)
-SOURCE = TopicPartition("orders", 0)
-
-
-def row(upstream: int, *runs: Run) -> tuple[bytes, bytes | None]:
-    return encode_segment_key(SOURCE, upstream), encode_segment(Segment(runs))
 
 
 def test_the_last_checkpoint_of_a_group_and_partition_counts() -> None:
@@ -54,29 +47,6 @@ def test_a_deleted_checkpoint_is_gone() -> None:
     assert latest_offsets([(key, None), (key, value)]) == {
         "billing": {ORDERS: OffsetAndMetadata(15)}
     }
-
-
-def test_runs_of_all_rows_make_one_map_each() -> None:
-    rows = [
-        row(100, Run(100, 90, 7)),
-        row(0, Run(0, 0, 5)),
-        row(0, Run(0, 0, 10), Run(12, 10, 3)),
-        (b"foreign", b"bytes"),
-        row(500, Run(500, 400, 1)),
-        (encode_segment_key(SOURCE, 500), None),
-    ]
-    runs = latest_runs(rows)[SOURCE]
-    assert [runs.downstream_of(offset) for offset in (3, 11, 13, 101, 107)] == [3, 10, 11, 91, 97]
-    assert [runs.upstream_of(offset) for offset in (3, 10, 91)] == [3, 12, 101]
-
-
-def test_a_broken_run_is_not_passed_over() -> None:
-    with pytest.raises(CorruptRecord):
-        latest_runs([row(0, Run(0, 0, 5)), (encode_segment_key(SOURCE, 9), b"broken")])
-
-
-def test_a_partition_whose_rows_are_all_deleted_is_not_known() -> None:
-    assert latest_runs([row(0, Run(0, 0, 5)), (encode_segment_key(SOURCE, 0), None)]) == {}
 
 
 def test_client_properties_say_how_to_reach_a_cluster_and_may_differ_by_client() -> None:

@@ -299,8 +299,10 @@ class FlowRunner(threading.Thread):
     def _begin(self, start: Start, desk: _Desk) -> None:
         """Prepare the run map for a partition that begins, and tell what was lost if it goes on."""
         source = start.route.source
-        if start.barred or start.origin is Origin.RESUMED:
+        if start.barred:
             return
+        if start.origin is Origin.RESUMED:
+            desk.runs.mend(source, start.position)
         if start.origin is Origin.TAKEN_OVER:
             desk.runs.detach(source, start.position)
         if start.loss is not None:

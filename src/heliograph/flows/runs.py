@@ -9,13 +9,12 @@ import threading
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
 
-from heliograph.errors import CorruptRecord
 from heliograph.kafka.append import PATIENCE
 from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.table import Table
 from heliograph.model import Position, TopicPartition
-from heliograph.policy.runs import RunMap
-from heliograph.wire.run_records import decode_segment_key, encode_segment_key
+from heliograph.policy.runs import RunMap, read_run_maps
+from heliograph.wire.run_records import encode_segment_key
 
 log = logging.getLogger(__name__)
 
@@ -31,16 +30,14 @@ class RunStore:
         self._changed: set[TopicPartition] = set()
         self._unsaved: dict[bytes, bytes | None] = {}
         self._cleared: set[TopicPartition] = set()
+        self._broken: dict[TopicPartition, list[int]] = {}
 
     def load(self) -> None:
         """Read what was saved, making the topic if it is not there."""
         self._table.ensure(1, self._replication_factor)
-        rows = self._table.read()
-        maps, foreign = read_run_maps(rows)
-        for reason in foreign:
-            log.warning("%s: a record is skipped: %s", self._table.topic, reason)
+        maps, broken = read_run_maps(self._table.read().items())
         with self._lock:
-            self._maps = maps
+            self._maps, self._broken = maps, broken
             self._changed.clear()
             self._unsaved.clear()
 
@@ -58,6 +55,22 @@ class RunStore:
             found = self._maps.setdefault(partition, RunMap())
             found.detach(position.upstream, position.downstream)
             self._changed.add(partition)
+
+    def mend(self, partition: TopicPartition, position: Position) -> None:
+        """Begin anew at `position` if what was saved of a partition could not be read."""
+        with self._lock:
+            broken = self._broken.pop(partition, None)
+            for upstream in broken or ():
+                self._unsaved[encode_segment_key(partition, upstream)] = None
+        if broken is not None:
+            log.error(
+                "%s holds something else than runs of %s: offsets before %d are translated roughly now. "
+                "Check what else writes to this topic.",
+                self._table.topic,
+                partition,
+                position.upstream,
+            )
+            self.detach(partition, position)
 
     def clear(self, partition: TopicPartition) -> None:
         """Forget a partition: one of the two topics is not the one it was."""
@@ -107,25 +120,3 @@ class RunStore:
         if self._unsaved:
             self._table.write(self._unsaved, within)
             self._unsaved.clear()
-
-
-def read_run_maps(
-    rows: Mapping[bytes, bytes],
-) -> tuple[dict[TopicPartition, RunMap], list[str]]:
-    """Return the run maps that are in the rows of a runs topic, and what is not part of any."""
-    by_partition: dict[TopicPartition, list[tuple[int, bytes]]] = {}
-    foreign = []
-    for key, value in rows.items():
-        try:
-            partition, upstream = decode_segment_key(key)
-        except CorruptRecord as exc:
-            foreign.append(str(exc))
-            continue
-        by_partition.setdefault(partition, []).append((upstream, value))
-    maps = {}
-    for partition, members in by_partition.items():
-        try:
-            maps[partition] = RunMap(members)
-        except CorruptRecord as exc:
-            foreign.append(f"{partition}: {exc}")
-    return maps, foreign

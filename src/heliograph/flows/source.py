@@ -1,4 +1,4 @@
-"""What MirrorSourceConnector does beside copying: which topics, under which names, from where on."""
+"""What MirrorSourceConnector does beside copying: which topics, and what they are called."""
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
@@ -7,21 +7,19 @@ from functools import partial
 
 from heliograph.config.flow import FlowConfig
 from heliograph.errors import KafkaFault
-from heliograph.kafka.cluster import Cluster, Topic, patiently
+from heliograph.kafka.cluster import Cluster, Topic
 from heliograph.kafka.configs import describe_configs, topic_configs
-from heliograph.kafka.offsets import EARLIEST, LATEST, list_offsets
 from heliograph.kafka.topics import (
     NewTopic,
     await_topics,
     create_topics,
     grow_topics,
 )
-from heliograph.model import Position, TopicPartition
+from heliograph.model import TopicPartition
 from heliograph.policy.filters import NameFilter, replicates
 from heliograph.policy.naming import NamingPolicy, naming_for
 from heliograph.policy.topic_configs import creation_configs
 from heliograph.policy.topics import CreateTopic, GrowTopic, plan_topics
-from heliograph.wire.connect_records import SourceOffset
 
 log = logging.getLogger(__name__)
 
@@ -164,80 +162,3 @@ def _creation_configs(
         for name, why in described.refused.items()
     }
     return settings, {r: faults[name] for r, name in missing.items() if name in faults}
-
-
-@dataclass(frozen=True, slots=True)
-class Start:
-    """Where a partition begins; `made_anew` says that its topic is not the one it was copied from."""
-
-    route: Route
-    position: Position
-    made_anew: bool = False
-
-    @property
-    def offset(self) -> SourceOffset:
-        return SourceOffset(self.position.upstream, self.position.downstream, self.route.topic_id)
-
-
-def plan_starts(
-    config: FlowConfig,
-    routes: Iterable[Route],
-    saved: Mapping[TopicPartition, SourceOffset],
-    source: Cluster,
-    target: Cluster,
-) -> list[Start]:
-    """Return where each partition begins: where it was left, or where `auto.offset.reset` says.
-
-    A topic made anew begins at its first record under `on.loss=continue`; otherwise it keeps the old
-    position, at which nobody may go on.
-    """
-    starts = []
-    fresh = []
-    unpaired = []
-    for route in routes:
-        found = saved.get(route.source)
-        anew = found is not None and found.topic_id not in (None, route.topic_id)
-        if found is None or (anew and config.on_loss == "continue"):
-            fresh.append(route)
-        elif found.downstream is None:
-            unpaired.append((route, found.upstream))
-        else:
-            starts.append(Start(route, Position(found.upstream, found.downstream), anew))
-    if fresh:
-        which = LATEST if config.auto_offset_reset == "latest" else EARLIEST
-        firsts = patiently(lambda: list_offsets(source, [route.source for route in fresh], which))
-        unpaired += [(route, firsts[route.source]) for route in fresh]
-    if unpaired:
-        remotes = [route.remote for route, _ in unpaired]
-        ends = patiently(lambda: list_offsets(target, remotes, LATEST))
-        starts += [Start(route, Position(at, ends[route.remote])) for route, at in unpaired]
-    return starts
-
-
-@dataclass(frozen=True, slots=True)
-class Loss:
-    """Records that the source no longer has, or never had: from `upstream` on."""
-
-    partition: TopicPartition
-    upstream: int
-    resume: int
-    reason: str
-
-
-def explain_loss(source: Cluster, partition: TopicPartition, upstream: int) -> Loss | None:
-    """Return why `upstream` is out of the source's range; None where it is back in range."""
-    first = list_offsets(source, [partition], EARLIEST)[partition]
-    end = list_offsets(source, [partition], LATEST)[partition]
-    if upstream < first:
-        gone = first - upstream
-        reason = (
-            f"the source deleted offsets {upstream} to {first - 1} ({gone}) before they were copied"
-        )
-        return Loss(partition, upstream, first, reason)
-    if upstream > end:
-        reason = (
-            f"the source ends at {end}, before the position {upstream}: "
-            "it was truncated (unclean election) or made anew"
-        )
-        return Loss(partition, upstream, end, reason)
-    return None

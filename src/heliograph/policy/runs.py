@@ -14,7 +14,15 @@ from collections.abc import Callable, Iterable
 from operator import itemgetter
 from typing import TypeAlias
 
-from heliograph.wire.run_records import Run, Segment, decode_segment, encode_segment
+from heliograph.errors import CorruptRecord
+from heliograph.model import TopicPartition
+from heliograph.wire.run_records import (
+    Run,
+    Segment,
+    decode_segment,
+    decode_segment_key,
+    encode_segment,
+)
 
 _SEGMENT_RUNS = 512
 _Side: TypeAlias = Callable[[Run], int]
@@ -182,3 +190,31 @@ class RunMap:
     def _touch(self) -> None:
         self._changed.add(self._open[0].upstream)
         self._gone.discard(self._open[0].upstream)
+
+
+def read_run_maps(
+    rows: Iterable[tuple[bytes, bytes | None]],
+) -> tuple[dict[TopicPartition, RunMap], dict[TopicPartition, list[int]]]:
+    """Return the maps that the rows of a runs topic add up to, and the segments of those it cannot read.
+
+    A segment left out would look like a place where there was nothing to copy, so a partition is known
+    as a whole or not at all. A key that is not of ours is passed over.
+    """
+    latest: dict[TopicPartition, dict[int, bytes]] = {}
+    for key, value in rows:
+        try:
+            partition, upstream = decode_segment_key(key)
+        except CorruptRecord:
+            continue
+        segments = latest.setdefault(partition, {})
+        if value is None:
+            segments.pop(upstream, None)
+        else:
+            segments[upstream] = value
+    maps, broken = {}, {}
+    for partition, segments in latest.items():
+        try:
+            maps[partition] = RunMap(segments.items())
+        except CorruptRecord:
+            broken[partition] = list(segments)
+    return maps, broken

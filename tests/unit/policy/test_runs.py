@@ -1,8 +1,17 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from heliograph.policy.runs import RunMap
-from heliograph.wire.run_records import Run, Segment, decode_segment, encode_segment
+from heliograph.model import TopicPartition
+from heliograph.policy.runs import RunMap, read_run_maps
+from heliograph.wire.run_records import (
+    Run,
+    Segment,
+    decode_segment,
+    encode_segment,
+    encode_segment_key,
+)
+
+SOURCE = TopicPartition("orders", 0)
 
 # Per step: how many upstream offsets hold nothing, how many markers the target has, how many records.
 STEPS = st.lists(
@@ -166,3 +175,33 @@ def test_segments_survive_their_encoding(gaps: list[tuple[int, int, int]], detac
         up, down = up + a + length, down + b + length
     segment = Segment(tuple(runs), detached)
     assert decode_segment(runs[0].upstream, encode_segment(segment)) == segment
+
+
+def row(upstream: int, *runs: Run) -> tuple[bytes, bytes | None]:
+    return encode_segment_key(SOURCE, upstream), encode_segment(Segment(runs))
+
+
+def test_runs_of_all_rows_make_one_map_each() -> None:
+    rows = [
+        row(100, Run(100, 90, 7)),
+        row(0, Run(0, 0, 5)),
+        row(0, Run(0, 0, 10), Run(12, 10, 3)),
+        (b"foreign", b"bytes"),
+        row(500, Run(500, 400, 1)),
+        (encode_segment_key(SOURCE, 500), None),
+    ]
+    runs = read_run_maps(rows)[0][SOURCE]
+    assert [runs.downstream_of(offset) for offset in (3, 11, 13, 101, 107)] == [3, 10, 11, 91, 97]
+    assert [runs.upstream_of(offset) for offset in (3, 10, 91)] == [3, 12, 101]
+
+
+def test_a_partition_with_a_broken_row_is_not_known_at_all() -> None:
+    broken = encode_segment_key(SOURCE, 9), b"broken"
+    assert read_run_maps([row(0, Run(0, 0, 5)), broken]) == ({}, {SOURCE: [0, 9]})
+
+
+def test_a_partition_whose_rows_are_all_deleted_is_not_known() -> None:
+    deleted = encode_segment_key(SOURCE, 0), None
+    maps, broken = read_run_maps([row(0, Run(0, 0, 5)), deleted])
+    assert not maps[SOURCE]
+    assert not broken
