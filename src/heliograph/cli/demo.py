@@ -37,6 +37,10 @@ ClusterB->ClusterA.enabled = true
 topics = NginxServerLogs, TomcatServerLogs
 replication.factor = 1
 offset.storage.replication.factor = 1
+offset-syncs.topic.replication.factor = 1
+checkpoints.topic.replication.factor = 1
+sync.topic.acls.enabled = false
+emit.heartbeats.enabled = false
 refresh.topics.interval.seconds = 5
 """
 _LOGS = {"ClusterA": ("NginxServerLogs", 15), "ClusterB": ("TomcatServerLogs", 10)}

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from heliograph.config.flow import FlowConfig
 from heliograph.dataplane.session import Engine
 from heliograph.flows.progress import ProgressStore
-from heliograph.flows.source import select_topics
+from heliograph.flows.source import naming_of, select_topics
 from heliograph.kafka.cluster import Cluster, Topic, patiently
 from heliograph.kafka.configs import topic_configs
 from heliograph.kafka.offsets import EARLIEST, LATEST, list_offsets
@@ -108,7 +108,7 @@ def plan_verify(config: FlowConfig, topics: str | None = None) -> VerifyPlan:
         closing(Cluster(config.target_admin)) as target,
     ):
         existing = target.describe()
-        selected = _narrowed(select_topics(config, source.describe().values()), topics)
+        selected = _narrowed(config, select_topics(config, source.describe().values()), topics)
         routes = {
             partition: TopicPartition(remote, partition.index)
             for remote, topic in sorted(selected.items(), key=lambda item: item[1].name)
@@ -178,9 +178,13 @@ def _saved_positions(
     return ProgressStore(target, config).load()
 
 
-def _narrowed(selected: dict[str, Topic], topics: str | None) -> dict[str, Topic]:
+def _narrowed(
+    config: FlowConfig, selected: dict[str, Topic], topics: str | None
+) -> dict[str, Topic]:
+    """Return those that were asked for: all but heartbeats, unless they are named."""
     if topics is None:
-        return selected
+        is_heartbeats = naming_of(config).is_heartbeats_topic
+        return {r: t for r, t in selected.items() if not is_heartbeats(t.name)}
     accepts = NameFilter([topics], []).accepts
     return {r: t for r, t in selected.items() if accepts(t.name) or accepts(r)}
 
