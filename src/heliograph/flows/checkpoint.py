@@ -26,6 +26,7 @@ from heliograph.wire.mirror_records import Checkpoint, decode_checkpoint, encode
 log = logging.getLogger(__name__)
 
 _SHOWN = 3
+_CONSUMERS = ("consumer", "")  # what is "" has only ever committed
 
 
 class Checkpointer:
@@ -57,13 +58,21 @@ class Checkpointer:
             chores.append(Chore("groups", refresh, self.refresh_groups, delayed=True))
         return chores
 
+    def checkpoints(self) -> dict[str, dict[TopicPartition, Checkpoint]]:
+        """Return the newest checkpoints of the groups that are looked after now."""
+        return {group: self.last[group] for group in self._groups or () if group in self.last}
+
     def close(self) -> None:
         self._source.close()
         self._histories.close()
 
     def refresh_groups(self) -> Iterable[str]:
         """Find the groups that have committed something this flow copies."""
-        wanted = [group for group in list_groups(self._source) if self._accepts_group(group)]
+        wanted = [
+            listed.group
+            for listed in list_groups(self._source).values()
+            if listed.protocol in _CONSUMERS and self._accepts_group(listed.group)
+        ]
         committed, unread = fetch_committed(self._source, wanted)
         groups = [g for g, offsets in committed.items() if any(self._counted(offsets))]
         if self._groups is None or set(groups) != set(self._groups):

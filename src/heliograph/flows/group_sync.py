@@ -36,9 +36,10 @@ class GroupSync:
     def sync(self) -> Iterable[str]:
         """Move every group that has checkpoints and is not in use on the target."""
         listed = list_groups(self._target)
+        checkpoints = self._checkpoints.checkpoints()
         skipped = {}
         free = []
-        for group in self._checkpoints.last:
+        for group in checkpoints:
             state = listed[group].state if group in listed else ""
             refusal = refusal_to_sync(state)
             if refusal is None:
@@ -47,20 +48,18 @@ class GroupSync:
                 skipped[group] = refusal
         committed, unread = fetch_committed(self._target, free)
         refused = dict(unread)
+        moved = 0
         for group, offsets in committed.items():
             positions = {partition: at.offset for partition, at in offsets.items()}
-            behind = plan_commits(self._checkpoints.last[group].values(), positions)
+            behind = plan_commits(checkpoints[group].values(), positions)
             if not behind:
                 continue
             wanted = {c.partition: Committed(c.downstream, c.metadata) for c in behind}
             reasons = commit_offsets(self._target, group, wanted)
             for partition, reason in reasons.items():
                 refused[group] = f"{partition}: {reason}"
-            log.info(
-                "flow=%s group=%s moved partitions=%d",
-                self._config.flow,
-                group,
-                len(wanted) - len(reasons),
-            )
+            moved += len(reasons) < len(wanted)
+        if moved:
+            log.info("flow=%s moved groups=%d on the target", self._config.flow, moved)
         self.skipped = skipped | refused
         return in_words(refused, "moved on the target")
