@@ -135,6 +135,7 @@ class Rig:
             "emit.checkpoints.interval.seconds": "5",
             "refresh.groups.interval.seconds": "5",
             "groups": "landing-.*",
+            f"{self.alias(system)}.consumer.isolation.level": "read_committed",
         }
         return start(system, self.folder / tag, properties)
 

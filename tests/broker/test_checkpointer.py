@@ -30,7 +30,7 @@ from heliograph.wire.mirror_records import (
     encode_offset_sync,
 )
 from tests.clusters import LiveCluster, eventually
-from tests.guarded import GuardedCluster, start_guarded_cluster
+from tests.guarded import GuardedCluster
 from tests.mirrors import flow_properties, unique_alias
 
 pytestmark = pytest.mark.broker
@@ -94,7 +94,7 @@ def sit_down(
     with closing(here), closing(there):
         runs = RunStore(there, f"mm2-runs.{alias}.internal", 1)
         runs.load()
-        with closing(Checkpointer(config, runs, there)) as checkpointer:
+        with closing(Checkpointer(config, runs, here, there)) as checkpointer:
             sync = GroupSync(config, checkpointer, there)
             yield Desk(config, runs, checkpointer, sync, here, there, prefix)
 
@@ -271,15 +271,6 @@ def test_a_group_in_use_on_the_target_is_left_alone_and_the_reason_kept(
         assert "in use on the target (state Stable)" in desk.group_sync.skipped[desk.group()]
         assert desk.on_target("other")[desk.remote()].offset == 50
     assert desk.remote() not in desk.on_target()
-
-
-@pytest.fixture
-def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GuardedCluster]:
-    live = start_guarded_cluster(tmp_path_factory.mktemp("guarded"))
-    try:
-        yield live
-    finally:
-        live.cluster.wipe()
 
 
 def test_a_forbidden_group_is_told_and_the_others_go_on(

@@ -32,10 +32,12 @@ _CONSUMERS = ("consumer", "")  # what is "" has only ever committed
 class Checkpointer:
     """Writes the checkpoints of one flow; `last` holds the newest of each group and partition."""
 
-    def __init__(self, config: FlowConfig, runs: RunStore, target: Cluster) -> None:
+    def __init__(
+        self, config: FlowConfig, runs: RunStore, source: Cluster, target: Cluster
+    ) -> None:
         self._config = config
         self._runs = runs
-        self._source = Cluster(config.source_admin)
+        self._source = source
         self._target = target
         self._naming = naming_of(config)
         self._topic = self._naming.checkpoints_topic(config.flow.source)
@@ -63,7 +65,6 @@ class Checkpointer:
         return {group: self.last[group] for group in self._groups or () if group in self.last}
 
     def close(self) -> None:
-        self._source.close()
         self._histories.close()
 
     def refresh_groups(self) -> Iterable[str]:

@@ -24,9 +24,10 @@ class Upkeep:
         self._source = Cluster(config.source_admin)
         self._target = Cluster(config.target_admin)
         # Each thread has clients of its own.
+        self._groups_source = Cluster(config.source_admin)
         self._groups_target = Cluster(config.target_admin)
         self.syncs = OffsetSyncWriter(config)
-        self._checkpointer = Checkpointer(config, runs, self._groups_target)
+        self._checkpointer = Checkpointer(config, runs, self._groups_source, self._groups_target)
         self._group_sync = GroupSync(config, self._checkpointer, self._groups_target)
         self._schedules = [
             Schedule(f"{config.flow} topics", [*self.syncs.chores(), *self._topic_chores()]),
@@ -83,7 +84,12 @@ class Upkeep:
         for schedule in self._schedules:
             if schedule.ident is not None:
                 schedule.join()
-        for closing in (self._source, self._target, self._groups_target):
+        for closing in (
+            self._source,
+            self._target,
+            self._groups_source,
+            self._groups_target,
+            self.syncs,
+            self._checkpointer,
+        ):
             closing.close()
-        self.syncs.close()
-        self._checkpointer.close()

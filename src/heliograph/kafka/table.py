@@ -19,14 +19,17 @@ class Table:
         self.topic = topic
         self._appender = Appender(cluster, topic)
 
-    def ensure(self, partitions: int, replication_factor: int) -> None:
+    def ensure(
+        self, partitions: int, replication_factor: int, within: timedelta = PATIENCE
+    ) -> None:
         """Create the topic if it is not there."""
-        if self.topic not in patiently(lambda: self._cluster.describe([self.topic])):
+        if self.topic not in patiently(lambda: self._cluster.describe([self.topic]), within):
             config = {"cleanup.policy": "compact"}
             patiently(
                 lambda: create_topic(
                     self._cluster, self.topic, partitions, replication_factor, config
-                )
+                ),
+                within,
             )
             await_topics(self._cluster, {self.topic: partitions})
 
