@@ -6,8 +6,8 @@ import pytest
 
 from heliograph.wire.mirror_records import Checkpoint
 from tests.clusters import Outgoing, unique_name
-from tests.contract.systems import Flow, System, assert_internal, commit
-from tests.contract.transactions import in_transactions
+from tests.contract.brokers import assert_internal, commit, in_transactions
+from tests.contract.systems import Flow, System
 
 COUNT = 200
 
@@ -50,7 +50,7 @@ def test_a_group_that_committed_has_a_checkpoint_with_its_metadata(
             checkpoint.metadata.rstrip("\0") == "wie geht's"
         )  # librdkafka commits C's last zero too
         assert checkpoint.downstream > 0
-        there.assert_nothing_skipped(filled, index, upstream, checkpoint.downstream)
+        there.assert_nothing_skipped(filled, index, (upstream, checkpoint.downstream))
     assert not there.system.flow("B", "A").checkpoints(group)
 
 
@@ -80,8 +80,7 @@ def test_checkpoints_advance_with_a_group_that_is_far_behind(there: Flow, filled
     checkpoints = [c for c in there.checkpoints(group, filled) if c.partition.index == 0]
     assert len(checkpoints) >= 3
     assert all(earlier.downstream < later.downstream for earlier, later in pairwise(checkpoints))
-    for checkpoint in checkpoints:
-        there.assert_nothing_skipped(filled, 0, checkpoint.upstream, checkpoint.downstream)
+    there.assert_nothing_skipped(filled, 0, *((c.upstream, c.downstream) for c in checkpoints))
     if there.system.is_exact:
         assert [checkpoint.upstream for checkpoint in checkpoints] == list(steps)
 
@@ -95,7 +94,7 @@ def test_a_rewound_group_rewinds_its_checkpoint(there: Flow, filled: str) -> Non
 
     low = there.checkpoint_at(group, filled, 0, 20)
     assert 0 < low.downstream < high.downstream
-    there.assert_nothing_skipped(filled, 0, 20, low.downstream)
+    there.assert_nothing_skipped(filled, 0, (20, low.downstream))
 
 
 def test_groups_that_are_excluded_or_read_nothing_mirrored_have_no_checkpoints(
@@ -133,7 +132,7 @@ def test_a_partition_without_a_mirrored_record_has_no_checkpoint(there: Flow) ->
     commit(there.source, group, topic, {1: 1})
 
     checkpoint = there.checkpoint_at(group, topic, 1, 1)
-    there.assert_nothing_skipped(topic, 1, 1, checkpoint.downstream)
+    there.assert_nothing_skipped(topic, 1, (1, checkpoint.downstream))
 
 
 def test_offsets_among_transactions_skip_nothing(there: Flow) -> None:
@@ -145,9 +144,10 @@ def test_offsets_among_transactions_skip_nothing(there: Flow) -> None:
     for group, upstream in groups.items():
         commit(there.source, group, topic, {0: upstream})
 
-    for group, upstream in groups.items():
-        checkpoint = there.checkpoint_at(group, topic, 0, upstream)
-        there.assert_nothing_skipped(topic, 0, upstream, checkpoint.downstream)
+    checkpoints = [
+        there.checkpoint_at(group, topic, 0, upstream) for group, upstream in groups.items()
+    ]
+    there.assert_nothing_skipped(topic, 0, *((c.upstream, c.downstream) for c in checkpoints))
 
 
 def test_no_checkpoint_goes_back_while_a_group_advances(there: Flow) -> None:
@@ -164,5 +164,4 @@ def test_no_checkpoint_goes_back_while_a_group_advances(there: Flow) -> None:
     checkpoints = there.system.until(caught_up)
     offsets = [(c.upstream, c.downstream) for c in checkpoints]
     assert offsets == sorted(offsets)
-    for upstream, downstream in offsets:
-        there.assert_nothing_skipped(topic, 0, upstream, downstream)
+    there.assert_nothing_skipped(topic, 0, *offsets)

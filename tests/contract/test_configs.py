@@ -1,7 +1,8 @@
 """Configurations of remote topics follow those of their sources."""
 
 from tests.clusters import eventually
-from tests.contract.systems import PATIENCE, Flow, alter_topic, topic_configs
+from tests.contract.brokers import alter_topic, topic_configs
+from tests.contract.systems import PATIENCE, Flow
 
 CHANGED = "retention.ms"
 EXCLUDED = "unclean.leader.election.enable"

@@ -3,9 +3,9 @@
 from confluent_kafka.admin import NewPartitions
 
 from tests.clusters import Outgoing, unique_name
+from tests.contract.brokers import in_transactions
 from tests.contract.conftest import BEFORE
 from tests.contract.systems import Flow, System
-from tests.contract.transactions import in_transactions
 
 NOW = 1_790_000_000_000
 

@@ -7,7 +7,8 @@ import pytest
 from confluent_kafka import Consumer
 
 from tests.clusters import LiveCluster, Outgoing, unique_name
-from tests.contract.systems import LAG_MAX, Flow, System, commit, committed
+from tests.contract.brokers import commit, committed
+from tests.contract.systems import LAG_MAX, Flow, System
 
 COUNT = 100
 
@@ -36,7 +37,7 @@ def test_an_absent_group_appears_close_to_where_it_was(there: Flow, filled: str)
 
     there.system.until(close)
     for index, downstream in committed(there.target, group, remote).items():
-        there.assert_nothing_skipped(filled, index, (COUNT, 40)[index], downstream)
+        there.assert_nothing_skipped(filled, index, ((COUNT, 40)[index], downstream))
 
 
 def test_an_empty_group_that_is_behind_is_advanced(there: Flow, filled: str) -> None:
@@ -45,7 +46,7 @@ def test_an_empty_group_that_is_behind_is_advanced(there: Flow, filled: str) -> 
     commit(there.source, group, filled, {0: COUNT})
 
     there.system.until(lambda: committed(there.target, group, remote)[0] > 1)
-    there.assert_nothing_skipped(filled, 0, COUNT, committed(there.target, group, remote)[0])
+    there.assert_nothing_skipped(filled, 0, (COUNT, committed(there.target, group, remote)[0]))
 
 
 def test_an_empty_group_that_is_ahead_is_not_rewound(there: Flow, filled: str) -> None:

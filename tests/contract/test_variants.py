@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.clusters import unique_name
+from tests.contract.brokers import alter_topic, assert_internal, commit, heartbeats, topic_configs
 from tests.contract.systems import (
     EVERY_SECOND,
     LAG_MAX,
@@ -12,13 +13,8 @@ from tests.contract.systems import (
     STARTING,
     Flow,
     System,
-    alter_topic,
-    assert_internal,
     clusters_of_its_own,
-    commit,
-    heartbeats,
     running,
-    topic_configs,
 )
 
 IDENTITY = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
@@ -112,7 +108,7 @@ def test_identity_naming_keeps_names_in_topics_and_checkpoints(same: Flow) -> No
     checkpoint = same.checkpoint_at(group, topic, 0, end)
 
     assert checkpoint.partition.topic == topic
-    same.assert_nothing_skipped(topic, 0, end, checkpoint.downstream)
+    same.assert_nothing_skipped(topic, 0, (end, checkpoint.downstream))
     assert f"I.{topic}" not in same.target.topics()
 
 
@@ -144,7 +140,7 @@ def test_offset_syncs_on_the_target_are_named_after_the_source(located: Flow) ->
 
     checkpoint = located.checkpoint_at(group, topic, 0, 60)
 
-    located.assert_nothing_skipped(topic, 0, 60, checkpoint.downstream)
+    located.assert_nothing_skipped(topic, 0, (60, checkpoint.downstream))
     assert_internal(located.target, "mm2-offset-syncs.S.internal")
     assert "mm2-offset-syncs.T.internal" not in located.source.topics()
     located.system.until(lambda: located.syncs(topic, on_target=True)[-1].upstream == 59)
