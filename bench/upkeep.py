@@ -93,7 +93,7 @@ def measure(
     for n in range(groups):
         its = {TopicPartition(names[n % topics], i): Committed(n, "") for i in range(partitions)}
         assert not commit_offsets(source, f"group-{n:05}", its)
-    with closing(Checkpointer(config, runs, source, target)) as checkpointer:
+    with closing(Checkpointer(config, source, target)) as checkpointer:
         sync = GroupSync(config, checkpointer, target)
         meter.measure(f"{groups} groups found", lambda: list(checkpointer.refresh_groups()))
         meter.measure("checkpoints: all are written", lambda: list(checkpointer.emit()))

@@ -16,6 +16,7 @@ from heliograph.config.mirror import load_mirror
 from heliograph.errors import KafkaFault
 from heliograph.flows.checkpoint import Checkpointer
 from heliograph.flows.group_sync import GroupSync
+from heliograph.flows.run_reader import RunReader
 from heliograph.flows.runs import RunStore
 from heliograph.kafka.append import Appender
 from heliograph.kafka.cluster import Cluster
@@ -29,6 +30,7 @@ from heliograph.wire.mirror_records import (
     encode_checkpoint,
     encode_offset_sync,
 )
+from heliograph.wire.run_records import encode_segment_key
 from tests.clusters import LiveCluster, eventually
 from tests.guarded import GuardedCluster
 from tests.mirrors import flow_properties, unique_alias
@@ -67,6 +69,7 @@ class Desk:
 
     def emit(self) -> list[str]:
         """Look for groups and write their checkpoints, as a schedule would; return what went wrong."""
+        self.runs.save()
         return [*self.checkpointer.refresh_groups(), *self.checkpointer.emit()]
 
     def written(self) -> list[tuple[str, int, int]]:
@@ -94,7 +97,7 @@ def sit_down(
     with closing(here), closing(there):
         runs = RunStore(there, f"mm2-runs.{alias}.internal", 1)
         runs.load()
-        with closing(Checkpointer(config, runs, here, there)) as checkpointer:
+        with closing(Checkpointer(config, here, there)) as checkpointer:
             sync = GroupSync(config, checkpointer, there)
             yield Desk(config, runs, checkpointer, sync, here, there, prefix)
 
@@ -169,23 +172,51 @@ def test_a_restart_goes_on_from_what_is_in_the_topic(
         assert again.written() == [("g", 60, 60), ("g", 90, 90)]
 
 
-def test_runs_survive_a_restart(
+def test_runs_survive_a_restart_and_are_read_as_they_are_written(
     desk: Desk, source: LiveCluster, target: LiveCluster, tmp_path: Path
 ) -> None:
+    alias = desk.config.flow.source
+    reader = RunReader(desk.target, f"mm2-runs.{alias}.internal")
     for n in range(2000):
         desk.runs.add(desk.partition(), [(n * 11, n * 10, 10)])
         if n % 700 == 0:
             desk.runs.save()
+            assert list(reader.refresh()) == []
+            assert reader.end(desk.partition()) == n * 11 + 10
     desk.runs.save()
-    alias = desk.config.flow.source
     with sit_down(source, target, tmp_path, desk.prefix, alias=alias) as again:
-        for n in (0, 513, 1999):
-            assert again.runs.downstream_of(again.partition(), n * 11 + 5) == n * 10 + 5
         again.runs.prune({again.partition(): 1600 * 11})
+        again.runs.add(again.partition(), [(2000 * 11, 2000 * 10, 10)])
         again.runs.save()
-    with sit_down(source, target, tmp_path, desk.prefix, alias=alias) as pruned:
-        assert pruned.runs.downstream_of(pruned.partition(), 1600 * 11 + 5) == 1600 * 10 + 5
-        assert pruned.runs.downstream_of(pruned.partition(), 0) == 1536 * 10
+        fresh = RunReader(again.target, f"mm2-runs.{alias}.internal")
+        for following in (reader, fresh):
+            following.refresh()
+            for n in (1600, 1999, 2000):
+                assert following.downstream_of(again.partition(), n * 11 + 5) == n * 10 + 5
+            assert following.downstream_of(again.partition(), 0) == 1536 * 10
+
+
+def test_foreign_bytes_in_the_runs_topic_are_told_and_mended(
+    desk: Desk, source: LiveCluster, target: LiveCluster, tmp_path: Path
+) -> None:
+    alias = desk.config.flow.source
+    topic = f"mm2-runs.{alias}.internal"
+    desk.runs.add(desk.partition(), [(0, 0, 100)])
+    desk.runs.add(desk.partition("u"), [(0, 0, 100)])
+    desk.commit(40)
+    desk.commit(50, "other", topic="u")
+    desk.runs.save()
+    broken = encode_segment_key(desk.partition(), 200), b"what is this"
+    Appender(desk.target, topic).append({0: [broken, (b"no key", b"of ours")]})
+    (told,) = desk.emit()
+    assert str(desk.partition()) in told
+    assert desk.written() == [("other", 50, 50)]
+    with sit_down(source, target, tmp_path, desk.prefix, alias=alias) as again:
+        again.runs.mend(again.partition(), Position(300, 290))
+        again.runs.add(again.partition(), [(300, 290, 10)])
+        again.commit(305)
+        assert again.emit() == []
+        assert again.written() == [("other", 50, 50), ("g", 305, 295)]
 
 
 def test_what_a_mirrormaker_copied_before_is_translated_from_its_offset_syncs(desk: Desk) -> None:
@@ -286,7 +317,7 @@ def test_a_forbidden_group_is_told_and_the_others_go_on(
         guarded.deny(ResourceType.GROUP, desk.group("bad"))
 
         def told() -> list[str]:
-            return [*desk.checkpointer.emit()]
+            return list(desk.checkpointer.emit())
 
         (sentence,) = eventually(told)
         assert "1 groups cannot be read on the source (x-bad)" in sentence
@@ -313,6 +344,7 @@ def test_a_checkpoints_topic_that_cannot_be_written_is_told_and_tried_again(
 
 def test_a_thousand_groups_are_translated_well_within_a_second_or_few(desk: Desk) -> None:
     desk.runs.add(desk.partition(), [(0, 0, 100_000)])
+    desk.runs.save()
     for n in range(1000):
         desk.commit(n, f"{n:04}")
     desk.checkpointer.refresh_groups()

@@ -8,7 +8,7 @@ import logging
 import os
 import threading
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import Enum
 
@@ -24,7 +24,7 @@ from heliograph.flows.runs import RunStore
 from heliograph.flows.schedule import ChoreStatus
 from heliograph.flows.source import naming_of, refresh_topics
 from heliograph.flows.starts import Origin, Start, explain_loss, plan_starts
-from heliograph.flows.upkeep import Upkeep
+from heliograph.flows.upkeep import TopicUpkeep
 from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.offsets import EARLIEST, list_offsets
 from heliograph.model import TopicPartition
@@ -40,6 +40,7 @@ _DRAIN = timedelta(seconds=8)
 _SAVE = timedelta(seconds=3)
 _LAST_SAVE = timedelta(seconds=2)
 _TROUBLE = timedelta(seconds=3)
+_UPKEEP = timedelta(seconds=2)
 
 
 class State(Enum):
@@ -67,7 +68,7 @@ class FlowStatus:
     stopped: tuple[str, ...]
     waiting: tuple[str, ...]
     chores: tuple[ChoreStatus, ...]
-    skipped_groups: dict[str, str]
+    skipped_groups: dict[str, str] = field(default_factory=dict)
 
 
 def slices_for(config: FlowConfig) -> int:
@@ -85,7 +86,7 @@ class _Desk:
     target: Cluster
     store: ProgressStore
     runs: RunStore
-    upkeep: Upkeep
+    upkeep: TopicUpkeep
     job: FlowJob
 
 
@@ -103,7 +104,7 @@ class FlowRunner(threading.Thread):
         self._reason: str | None = None
         self._refused: tuple[str, ...] = ()
         self._job: FlowJob | None = None
-        self._upkeep: Upkeep | None = None
+        self._upkeep: TopicUpkeep | None = None
         self._troubled_since: float | None = None
         self._known: dict[TopicPartition, SourceOffset] = {}
 
@@ -154,7 +155,6 @@ class FlowRunner(threading.Thread):
             + self._refused,
             waiting=tuple(job.troubles()) if job else (),
             chores=tuple(upkeep.status()) if upkeep else (),
-            skipped_groups=upkeep.skipped_groups if upkeep else {},
         )
 
     def _work(self) -> None:
@@ -171,7 +171,7 @@ class FlowRunner(threading.Thread):
                 self._config.offset_storage.replication_factor,
             )
             runs.load()
-            upkeep = Upkeep(self._config, runs)
+            upkeep = TopicUpkeep(self._config)
             job = self._open_job(runs, upkeep)
             desk = _Desk(source, target, store, runs, upkeep, job)
             self._assign(desk)
@@ -185,7 +185,7 @@ class FlowRunner(threading.Thread):
                 self._state, self._reason = State.RUNNING, None
                 self._tend(desk)
             finally:
-                upkeep.stop()
+                upkeep.stop(_UPKEEP)
                 drained = job.stop(_DRAIN)
                 if self._fatal is None:  # else the positions are somebody else's now
                     self._save(desk, _LAST_SAVE)
@@ -316,7 +316,7 @@ class FlowRunner(threading.Thread):
                 start.position.upstream,
             )
 
-    def _open_job(self, runs: RunStore, upkeep: Upkeep) -> FlowJob:
+    def _open_job(self, runs: RunStore, upkeep: TopicUpkeep) -> FlowJob:
         config = self._config
         options = JobOptions(
             flow=config.flow,

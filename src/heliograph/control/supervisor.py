@@ -3,12 +3,13 @@
 import logging
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 
 from heliograph.config.flow import FlowConfig
 from heliograph.control.runner import FlowRunner, FlowStatus, slices_for
 from heliograph.dataplane.lease_server import LeaseServer
 from heliograph.dataplane.session import Engine
-from heliograph.flows.heartbeat import Heart
+from heliograph.flows.upkeep import GroupUpkeep, HeartbeatUpkeep
 
 log = logging.getLogger(__name__)
 
@@ -25,18 +26,19 @@ class Supervisor:
         self.engine = Engine(slots, spark)
         self._leases = LeaseServer()
         self._runners = [FlowRunner(config, self.engine, self._leases) for config in flows]
-        self._hearts = [Heart(config) for config in (*flows, *beating)]
+        self._groups = {str(config.flow): GroupUpkeep(config) for config in flows}
+        self._hearts = {str(c.flow): HeartbeatUpkeep(c) for c in (*flows, *beating)}
 
     def start(self) -> None:
         """Start every flow. Spark comes up meanwhile: it takes longer than finding the topics."""
         self.engine.start()
         for runner in self._runners:
             runner.start()
-        for heart in self._hearts:
-            heart.start()
+        for upkeep in (*self._groups.values(), *self._hearts.values()):
+            upkeep.start()
 
     def status(self) -> list[FlowStatus]:
-        return [runner.status() for runner in self._runners]
+        return [self._complete(runner.status()) for runner in self._runners]
 
     def alive(self) -> bool:
         """Whether this driver can still do its work."""
@@ -44,8 +46,8 @@ class Supervisor:
 
     def stop_flows(self) -> None:
         """Drain and save every flow; Spark stays up."""
-        for heart in self._hearts:
-            heart.stop()
+        for upkeep in (*self._groups.values(), *self._hearts.values()):
+            upkeep.stop()
         for runner in self._runners:
             runner.stop()
         deadline = time.monotonic() + _PATIENCE
@@ -57,6 +59,15 @@ class Supervisor:
                     "Nothing is lost: the next start finds out from the target.",
                     runner.name,
                 )
+
+    def _complete(self, status: FlowStatus) -> FlowStatus:
+        """Add what is done for a flow beside its runner."""
+        groups, heart = self._groups[status.flow], self._hearts[status.flow]
+        return replace(
+            status,
+            chores=(*status.chores, *groups.status(), *heart.status()),
+            skipped_groups=groups.skipped_groups,
+        )
 
     def stop(self) -> None:
         """Drain and save every flow, then stop Spark."""

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from heliograph.config.flow import FlowConfig
 from heliograph.errors import CorruptRecord
-from heliograph.flows.runs import RunStore
+from heliograph.flows.run_reader import RunReader
 from heliograph.flows.schedule import Chore
 from heliograph.flows.source import naming_of
 from heliograph.flows.sync_history import SyncHistories
@@ -19,8 +19,9 @@ from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.groups import Committed, fetch_committed, list_groups
 from heliograph.kafka.table import Table
 from heliograph.model import TopicPartition
-from heliograph.policy.checkpoints import downstream_topic, is_news
+from heliograph.policy.checkpoints import downstream_topic, is_contradicted, is_news
 from heliograph.policy.filters import NameFilter
+from heliograph.policy.naming import runs_topic
 from heliograph.wire.mirror_records import Checkpoint, decode_checkpoint, encode_checkpoint
 
 log = logging.getLogger(__name__)
@@ -32,14 +33,12 @@ _CONSUMERS = ("consumer", "")  # what is "" has only ever committed
 class Checkpointer:
     """Writes the checkpoints of one flow; `last` holds the newest of each group and partition."""
 
-    def __init__(
-        self, config: FlowConfig, runs: RunStore, source: Cluster, target: Cluster
-    ) -> None:
+    def __init__(self, config: FlowConfig, source: Cluster, target: Cluster) -> None:
         self._config = config
-        self._runs = runs
         self._source = source
         self._target = target
         self._naming = naming_of(config)
+        self._runs = RunReader(target, runs_topic(self._naming, config.flow.source))
         self._topic = self._naming.checkpoints_topic(config.flow.source)
         self._accepts_topic = NameFilter(config.topics, config.topics_exclude).accepts
         settings = config.checkpoints
@@ -85,17 +84,15 @@ class Checkpointer:
         """Write a checkpoint for every group that went on, or back, since its last one."""
         if self._appender is None:
             self._appender = self._open()
-        troubles = list(self._foreign)
+        troubles = [*self._foreign, *self._runs.refresh()]
         if self._groups is None:
             troubles += self.refresh_groups()
         committed, unread = fetch_committed(self._source, self._groups or ())
         now = time.time_ns() // 1_000_000
-        self._forget_cleared()
         news = [
             checkpoint
             for group, offsets in committed.items()
             for checkpoint in self._translate(group, offsets)
-            if is_news(self.last.get(group, {}).get(checkpoint.partition), checkpoint)
         ]
         if news:
             appender, self._appender = self._appender, None  # one that fails is not used again
@@ -136,20 +133,24 @@ class Checkpointer:
     def _translate(
         self, group: str, offsets: Mapping[TopicPartition, Committed]
     ) -> Iterator[Checkpoint]:
+        """Yield the checkpoints of a group that are worth writing."""
         for partition in self._counted(offsets):
             upstream, metadata = offsets[partition]
+            end = self._runs.end(partition)
+            if end is None:
+                continue
             downstream = self._runs.downstream_of(partition, upstream)
-            if downstream is None and self._runs.knows(partition):
+            if downstream is None:
                 downstream = self._histories.downstream_of(partition, upstream)
-            if downstream is not None:
-                yield Checkpoint(group, self._remote(partition), upstream, downstream, metadata)
-
-    def _forget_cleared(self) -> None:
-        """Drop what was said of remote partitions that began anew: it says nothing of the new ones."""
-        for partition in self._runs.take_cleared():
-            remote = self._remote(partition)
-            for checkpoints in self.last.values():
-                checkpoints.pop(remote, None)
+            if downstream is None:
+                continue
+            new = Checkpoint(group, self._remote(partition), upstream, downstream, metadata)
+            last = self.last.get(group, {}).get(new.partition)
+            if is_news(last, new) or (
+                last is not None
+                and is_contradicted(last, end, self._runs.downstream_of(partition, last.upstream))
+            ):
+                yield new
 
     def _remote(self, partition: TopicPartition) -> TopicPartition:
         flow = self._config.flow

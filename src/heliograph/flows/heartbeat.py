@@ -4,7 +4,7 @@ import time
 from collections.abc import Iterable
 
 from heliograph.config.flow import FlowConfig
-from heliograph.flows.schedule import Chore, ChoreStatus, Schedule
+from heliograph.flows.schedule import Chore
 from heliograph.flows.source import naming_of
 from heliograph.kafka.append import Appender
 from heliograph.kafka.cluster import Cluster
@@ -20,18 +20,13 @@ class Heart:
         self._target = Cluster(config.target_admin)
         self._topic = naming_of(config).heartbeats_topic()
         self._appender: Appender | None = None
-        beats = config.heartbeats
-        chores = [Chore("heartbeat", beats.emit_interval, self.beat)] if beats.emit_enabled else []
-        self._schedule = Schedule(f"{config.flow} heartbeat", chores)
 
-    def start(self) -> None:
-        self._schedule.start()
+    def chores(self) -> list[Chore]:
+        beats = self._config.heartbeats
+        return [Chore("heartbeat", beats.emit_interval, self.beat)] if beats.emit_enabled else []
 
-    def stop(self) -> None:
-        self._schedule.stop()
-
-    def status(self) -> list[ChoreStatus]:
-        return self._schedule.status()
+    def close(self) -> None:
+        self._target.close()
 
     def beat(self) -> Iterable[str]:
         """Write one heartbeat, making the topic if it is not there."""

@@ -29,7 +29,6 @@ class RunStore:
         self._maps: dict[TopicPartition, RunMap] = {}
         self._changed: set[TopicPartition] = set()
         self._unsaved: dict[bytes, bytes | None] = {}
-        self._cleared: set[TopicPartition] = set()
         self._broken: dict[TopicPartition, list[int]] = {}
 
     def load(self) -> None:
@@ -77,24 +76,6 @@ class RunStore:
         with self._lock:
             self._maps.setdefault(partition, RunMap()).clear()
             self._changed.add(partition)
-            self._cleared.add(partition)
-
-    def take_cleared(self) -> set[TopicPartition]:
-        """Return the partitions that were cleared since the last call."""
-        with self._lock:
-            taken, self._cleared = self._cleared, set()
-            return taken
-
-    def downstream_of(self, partition: TopicPartition, upstream: int) -> int | None:
-        """Return where a position of the source is on the target; None if nobody knows."""
-        with self._lock:
-            found = self._maps.get(partition)
-            return None if found is None else found.downstream_of(upstream)
-
-    def knows(self, partition: TopicPartition) -> bool:
-        """Whether anything of a partition was copied, by whomever."""
-        with self._lock:
-            return bool(self._maps.get(partition))
 
     def long_ones(self) -> list[TopicPartition]:
         """Return the partitions of which something might be pruned."""

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Protocol
 
 from heliograph.errors import MirrorError
 
@@ -38,12 +39,22 @@ class ChoreStatus:
     troubles: tuple[str, ...]
 
 
-class Schedule(threading.Thread):
-    """Does chores until it is stopped."""
+class Closable(Protocol):
+    """Something that holds connections."""
 
-    def __init__(self, name: str, chores: Sequence[Chore]) -> None:
+    def close(self) -> None:
+        """Let go of them."""
+
+
+class Schedule(threading.Thread):
+    """Does chores until it is stopped, then closes what they used."""
+
+    def __init__(
+        self, name: str, chores: Sequence[Chore], closing: Sequence[Closable] = ()
+    ) -> None:
         super().__init__(name=name, daemon=True)
         self._stopping = threading.Event()
+        self._closing = closing
         now = time.monotonic()
         self._due = {c: now + c.every.total_seconds() * c.delayed for c in chores}
         self._status = {c: ChoreStatus(c.name, 0, 0.0, ()) for c in chores}
@@ -52,13 +63,16 @@ class Schedule(threading.Thread):
         """Do what is due, wait for what is next. The thread's target."""
         while self._due and not self._stopping.is_set():
             chore = min(self._due, key=self._due.__getitem__)
-            if self._stopping.wait(max(self._due[chore] - time.monotonic(), 0)):
-                return
-            self._do(chore)
+            if not self._stopping.wait(max(self._due[chore] - time.monotonic(), 0)):
+                self._do(chore)
+        for used in self._closing:
+            used.close()
 
-    def stop(self) -> None:
-        """Ask it to end after the chore at hand; `join` waits for that."""
+    def stop(self, within: timedelta = timedelta(0)) -> None:
+        """Ask it to end after the chore at hand, and wait a while; it ends by itself at the latest."""
         self._stopping.set()
+        if self.ident is not None:
+            self.join(within.total_seconds())
 
     def status(self) -> list[ChoreStatus]:
         return list(self._status.values())

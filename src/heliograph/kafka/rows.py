@@ -41,3 +41,13 @@ def read_partitions(
                     yield key, value
     except DeadlinePassed as exc:
         raise DeadlinePassed(exc.doing, within.total_seconds()) from exc
+
+
+def read_range(cluster: Cluster, partition: TopicPartition, start: int, end: int) -> Iterator[Row]:
+    """Yield every committed record that has a key from one offset to another, in order."""
+    ranges = {partition: (start, end)}
+    for _, batch in scan(cluster, ranges, committed_only=True, on_gap=lambda *_: None):
+        for record in unpack(batch):
+            key, value, _ = decode_body(record.body)
+            if key is not None and start <= record.offset:
+                yield key, value

@@ -27,6 +27,15 @@ def is_news(last: Checkpoint | None, new: Checkpoint) -> bool:
     return last is None or new.upstream < last.upstream or new.downstream > last.downstream
 
 
+def is_contradicted(last: Checkpoint, end: int, exact: int | None) -> bool:
+    """Return whether a checkpoint tells of a remote topic that is gone.
+
+    Its group's position is `exact` by what was copied, which reaches to the upstream offset `end`; no
+    translation of the same topic was ever beyond that.
+    """
+    return exact is not None and last.upstream < end and last.downstream > exact
+
+
 def plan_commits(
     wanted: Iterable[Checkpoint], committed: Mapping[TopicPartition, int]
 ) -> list[Checkpoint]:

@@ -22,6 +22,7 @@ from heliograph.wire.run_records import (
     decode_segment,
     decode_segment_key,
     encode_segment,
+    first_downstream,
 )
 
 _SEGMENT_RUNS = 512
@@ -44,12 +45,14 @@ class RunMap:
         self._detached = False
         self._changed: set[int] = set()
         self._gone: set[int] = set()
-        for upstream, value in sorted(rows):
-            if self._open:
-                self._close()
-            segment = decode_segment(upstream, value)
-            self._open, self._detached = list(segment.runs), segment.detached
-        self._changed.clear()
+        ordered = sorted(rows)
+        for upstream, value in ordered[:-1]:
+            self._ups.append(upstream)
+            self._downs.append(first_downstream(value))
+            self._closed.append(value)
+        for upstream, value in ordered[-1:]:
+            last = decode_segment(upstream, value)
+            self._open, self._detached = list(last.runs), last.detached
 
     def __bool__(self) -> bool:
         return bool(self._open)
@@ -201,20 +204,32 @@ def read_run_maps(
     as a whole or not at all. A key that is not of ours is passed over.
     """
     latest: dict[TopicPartition, dict[int, bytes]] = {}
+    apply_rows(latest, rows)
+    maps, broken = {}, {}
+    for partition, segments in latest.items():
+        try:
+            for upstream, value in segments.items():
+                decode_segment(upstream, value)
+            maps[partition] = RunMap(segments.items())
+        except CorruptRecord:
+            broken[partition] = list(segments)
+    return maps, broken
+
+
+def apply_rows(
+    segments: dict[TopicPartition, dict[int, bytes]], rows: Iterable[tuple[bytes, bytes | None]]
+) -> set[TopicPartition]:
+    """Bring the segments of each partition up to date, and return the partitions that changed."""
+    changed = set()
     for key, value in rows:
         try:
             partition, upstream = decode_segment_key(key)
         except CorruptRecord:
             continue
-        segments = latest.setdefault(partition, {})
+        changed.add(partition)
+        its = segments.setdefault(partition, {})
         if value is None:
-            segments.pop(upstream, None)
+            its.pop(upstream, None)
         else:
-            segments[upstream] = value
-    maps, broken = {}, {}
-    for partition, segments in latest.items():
-        try:
-            maps[partition] = RunMap(segments.items())
-        except CorruptRecord:
-            broken[partition] = list(segments)
-    return maps, broken
+            its[upstream] = value
+    return changed

@@ -84,10 +84,22 @@ def encode_segment(segment: Segment) -> bytes:
     return b"".join(out)
 
 
+def first_downstream(value: bytes) -> int:
+    """Return where the first record of a segment went, without reading the rest."""
+    try:
+        version, _, downstream = _VALUE_HEAD.unpack_from(value)
+    except struct.error as exc:
+        raise _corrupt(value) from exc
+    if version != _VERSION:
+        raise _corrupt(value)
+    return int(downstream)
+
+
 def decode_segment(upstream: int, value: bytes) -> Segment:
     """Return the segment that begins at `upstream`."""
+    downstream = first_downstream(value)
+    flags = value[2]
     try:
-        version, flags, downstream = _VALUE_HEAD.unpack_from(value)
         length, at = decode_varint(value, _VALUE_HEAD.size, bits=64)
         runs = [Run(upstream, downstream, length)]
         while at < len(value):
@@ -96,12 +108,12 @@ def decode_segment(upstream: int, value: bytes) -> Segment:
             length, at = decode_varint(value, at, bits=64)
             before = runs[-1]
             runs.append(Run(before.upstream_end + up, before.downstream_end + down, length))
-    except (struct.error, CorruptRecord) as exc:
-        raise CorruptRecord(
-            f"value {value[:100].hex()} is no run. Check what else writes to this topic."
-        ) from exc
-    if version != _VERSION:
-        raise CorruptRecord(
-            f"version {version} of a run is not known. Use the heliograph that wrote it."
-        )
+    except CorruptRecord as exc:
+        raise _corrupt(value) from exc
     return Segment(tuple(runs), bool(flags & _DETACHED))
+
+
+def _corrupt(value: bytes) -> CorruptRecord:
+    return CorruptRecord(
+        f"value {value[:100].hex()} is no run. Check what else writes to this topic."
+    )
