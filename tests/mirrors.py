@@ -25,13 +25,18 @@ def flow_properties(
     source: tuple[str, str], target: tuple[str, str], topics: str, **extra: str
 ) -> dict[str, str]:
     """Return an mm2.properties with one flow; a cluster is (alias, bootstrap), `tasks_max` is tasks.max."""
-    flow = f"{source[0]}->{target[0]}"
+    return mesh_properties(dict([source, target]), {f"{source[0]}->{target[0]}": topics}, **extra)
+
+
+def mesh_properties(
+    clusters: Mapping[str, str], flows: Mapping[str, str], **extra: str
+) -> dict[str, str]:
+    """Return an mm2.properties: clusters are alias to bootstrap, flows `A->B` to the topics they copy."""
     return {
-        "clusters": f"{source[0]}, {target[0]}",
-        f"{source[0]}.bootstrap.servers": source[1],
-        f"{target[0]}.bootstrap.servers": target[1],
-        f"{flow}.enabled": "true",
-        f"{flow}.topics": topics,
+        "clusters": ", ".join(clusters),
+        **{f"{alias}.bootstrap.servers": bootstrap for alias, bootstrap in clusters.items()},
+        **{f"{flow}.enabled": "true" for flow in flows},
+        **{f"{flow}.topics": topics for flow, topics in flows.items()},
         "replication.factor": "1",
         "offset.storage.replication.factor": "1",
         "offset-syncs.topic.replication.factor": "1",
@@ -46,10 +51,17 @@ def flow_properties(
 class Mirror:
     """`heliograph run` on a file; leaving the context ends it as an operator would and expects exit code 0."""
 
-    def __init__(self, folder: Path, properties: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        properties: Mapping[str, str],
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        """Take where to work, and what the process finds in its environment beside ours."""
         folder.mkdir(parents=True, exist_ok=True)
         self.file = folder / "mm2.properties"
         self.log = folder / "mirror.log"
+        self._environment = {**os.environ, "PYTHONPATH": "src", **(environment or {})}
         self._process: subprocess.Popen[bytes] | None = None
         self.write(properties)
 
@@ -73,7 +85,7 @@ class Mirror:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "heliograph", "run", str(self.file)],
                 cwd=_ROOT,
-                env={**os.environ, "PYTHONPATH": "src"},
+                env=self._environment,
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,

@@ -8,14 +8,9 @@ from dataclasses import dataclass, field
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka import TopicPartition as RdPartition
-from confluent_kafka.admin import (
-    AlterConfigOpType,
-    ConfigEntry,
-    ConfigResource,
-    ResourceType,
-)
 
-from tests.clusters import LiveCluster, Outgoing, eventually, unique_name
+from tests.clusters import LiveCluster, Outgoing, unique_name
+from tests.compacted import create_compacted
 from tests.mirrors import (
     Mirror,
     Seen,
@@ -97,40 +92,7 @@ def rig(
 
 @pytest.fixture(scope="module")
 def compacted(source: LiveCluster) -> str:
-    """A topic in which most offsets are gone, tombstones are left, and nothing is compacted any more."""
-    alter(source, ResourceType.BROKER, "1", {"log.cleaner.backoff.ms": "200"})
-    config = {
-        "cleanup.policy": "compact",
-        "segment.ms": "100",
-        "segment.bytes": str(1 << 20),
-        "min.cleanable.dirty.ratio": "0.01",
-        "delete.retention.ms": str(YEAR_MS),
-    }
-    topic = create(source, 2, config, "compacted")
-    written = 0
-    for round_ in range(15):
-        keys = [key for key in range(30) if (key + round_) % 3]
-        written += len(keys)
-        source.produce(
-            topic,
-            [
-                Outgoing(
-                    None if key % 5 == 0 else b"%d in %d" % (key, round_),
-                    key=b"key-%d" % key,
-                    partition=key % 2,
-                )
-                for key in keys
-            ],
-        )
-
-    def is_compacted() -> bool:
-        # Only an append closes a segment, and only closed ones are compacted.
-        source.produce(topic, [Outgoing(b"", key=b"roll", partition=p) for p in (0, 1)])
-        return len(source.consume(topic)) < written / 3
-
-    eventually(is_compacted, within=60)
-    alter(source, ResourceType.TOPIC, topic, {"cleanup.policy": "delete", **FOREVER})
-    return topic
+    return create_compacted(source, PREFIX + "compacted")
 
 
 @pytest.fixture(scope="module")
@@ -142,16 +104,6 @@ def trimmed(source: LiveCluster) -> str:
     for deleted in source.admin.delete_records(cut).values():
         deleted.result(timeout=30)
     return topic
-
-
-def alter(cluster: LiveCluster, kind: ResourceType, name: str, settings: Mapping[str, str]) -> None:
-    entries = [
-        ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET)
-        for key, value in settings.items()
-    ]
-    resource = ConfigResource(kind, name, incremental_configs=entries)
-    for altered in cluster.admin.incremental_alter_configs([resource]).values():
-        altered.result(timeout=30)
 
 
 def test_null_and_empty_keys_and_values(rig: Rig) -> None:
