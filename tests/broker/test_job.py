@@ -65,7 +65,7 @@ def job(target: LiveCluster, fatal: list[str]) -> Iterator[FlowJob]:
     topic = target.create_topic()
     host, port = target.bootstrap.split(":")
     endpoint = Endpoint("B", ((host, int(port)),))
-    options = JobOptions(Flow("A", "B"), endpoint, endpoint, topic, LIMITS, slices=1)
+    options = JobOptions(Flow("A", "B"), "A->B", endpoint, endpoint, topic, LIMITS, slices=1)
     with closing(LeaseServer()) as leases:
         job = FlowJob(
             options, leases, on_fatal=lambda kind, _: fatal.append(kind), on_runs=lambda *_: None

@@ -92,6 +92,7 @@ def connector_config(
         worker.props if worker else {},
         file.file,
         {"source": "source.cluster.", "target": "target.cluster."},
+        worker.endpoint if worker else None,
     )
     warnings = (*file.warnings, *lint_connector(file.entries))
     return ConnectorConfig(file.file, str(entries["name"]), part, config, warnings, written)

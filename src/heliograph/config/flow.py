@@ -31,8 +31,9 @@ _ROLES_IN_CLIENT_ID: dict[tuple[Side, Role], str] = {
 
 @dataclass(frozen=True, slots=True)
 class StorageTopic:
-    """A compacted topic of Connect's."""
+    """A compacted topic of Connect's, and how to reach the cluster that holds it."""
 
+    endpoint: Endpoint
     name: str
     partitions: int
     replication_factor: int
@@ -132,8 +133,12 @@ def flow_config(
     worker_props: Mapping[str, str],
     file: str,
     prefixes: Mapping[str, str],
+    storage: Endpoint | None = None,
 ) -> FlowConfig:
-    """Read and check one flow. `prefixes` says how `file` writes the keys of either cluster."""
+    """Read and check one flow. `prefixes` says how `file` writes the keys of either cluster.
+
+    Positions are kept where `storage` says: a worker's own cluster, or else the target.
+    """
     for part, part_props in connectors.items():
         _check(part_props, part, file)
     props, marks, beats = (
@@ -193,7 +198,7 @@ def flow_config(
         offset_lag_max=source.OFFSET_LAG_MAX.read(props),
         isolation_level=isolation,
         auto_offset_reset=own.AUTO_OFFSET_RESET.read(consumer),
-        offset_storage=offset_storage(worker_props, flow),
+        offset_storage=offset_storage(worker_props, flow, storage or ends["target", "admin"]),
         offset_flush_interval=worker.OFFSET_FLUSH_INTERVAL.read(worker_props),
         epoch=own.EPOCH.read(props),
         chunk_max_bytes=own.CHUNK_MAX_BYTES.read(props),
@@ -224,12 +229,11 @@ def read_policy(props: Mapping[str, str]) -> str:
     )
 
 
-def offset_storage(worker_props: Mapping[str, str], flow: Flow) -> StorageTopic:
+def offset_storage(worker_props: Mapping[str, str], flow: Flow, where: Endpoint) -> StorageTopic:
     name = worker.OFFSET_STORAGE_TOPIC.read(worker_props) or f"mm2-offsets.{flow.source}.internal"
     partitions = worker.OFFSET_STORAGE_PARTITIONS.read(worker_props)
-    return StorageTopic(
-        str(name), partitions, worker.OFFSET_STORAGE_REPLICATION_FACTOR.read(worker_props)
-    )
+    replication_factor = worker.OFFSET_STORAGE_REPLICATION_FACTOR.read(worker_props)
+    return StorageTopic(where, str(name), partitions, replication_factor)
 
 
 def _check(props: Mapping[str, str], part: Part, file: str) -> None:

@@ -65,8 +65,10 @@ class FlowStatus:
     epochs: int
     latency_ms: tuple[int | None, int | None]
     verdicts: dict[str, int]
-    stopped: tuple[str, ...]
+    stopped: dict[str, str]
+    refused: tuple[str, ...]
     waiting: tuple[str, ...]
+    slices: tuple[tuple[str, ...], ...]
     chores: tuple[ChoreStatus, ...]
     skipped_groups: dict[str, str] = field(default_factory=dict)
 
@@ -151,19 +153,21 @@ class FlowRunner(threading.Thread):
             if job
             else (None, None),
             verdicts=dict(job.verdicts) if job else {},
-            stopped=tuple(f"{p.source}: {p.stop.reason}" for p in partitions if p.stop)
-            + self._refused,
+            stopped={str(p.source): p.stop.reason for p in partitions if p.stop},
+            refused=self._refused,
             waiting=tuple(job.troubles()) if job else (),
+            slices=tuple(tuple(map(str, held)) for held in job.slices()) if job else (),
             chores=tuple(upkeep.status()) if upkeep else (),
         )
 
     def _work(self) -> None:
         source = Cluster(self._config.source_admin)
         target = Cluster(self._config.target_admin)
+        storage = Cluster(self._config.offset_storage.endpoint)
         try:
-            for cluster in (source, target):
+            for cluster in (source, target, storage):
                 cluster.describe(())  # an unreachable one is told at once, not after some patience
-            store = ProgressStore(target, self._config)
+            store = ProgressStore(storage, self._config)
             self._known = store.load()
             runs = RunStore(
                 target,
@@ -196,8 +200,8 @@ class FlowRunner(threading.Thread):
                         self._config.flow,
                     )
         finally:
-            source.close()
-            target.close()
+            for cluster in (source, target, storage):
+                cluster.close()
 
     def _tend(self, desk: _Desk) -> None:
         """Look after a running job: save, refresh, and raise if it fails."""
@@ -320,6 +324,7 @@ class FlowRunner(threading.Thread):
         config = self._config
         options = JobOptions(
             flow=config.flow,
+            key=f"{config.flow} {config.connector_name}",
             source=config.source,
             target=config.target,
             transactional_id=f"heliograph-{config.connector_name}-{config.flow}",

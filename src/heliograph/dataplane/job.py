@@ -44,9 +44,10 @@ OnRuns = Callable[[TopicPartition, list[tuple[int, int, int]]], None]
 
 @dataclass(frozen=True, slots=True)
 class JobOptions:
-    """What a job is given once, when it is made."""
+    """What a job is given once, when it is made; `key` tells it from all others of this driver."""
 
     flow: Flow
+    key: str
     source: Endpoint
     target: Endpoint
     transactional_id: str
@@ -88,7 +89,7 @@ class FlowJob:
             "stopped": self._note_stop,
             "alarm": self._note_alarm,
         }
-        leases.register(str(options.flow), self)
+        leases.register(options.key, self)
 
     def assign(self, partitions: Sequence[Partition]) -> bool:
         """Work on these partitions from the next epoch on; return whether that changes anything.
@@ -118,7 +119,7 @@ class FlowJob:
         """Start the stream; its tasks come for their leases a moment later."""
         host, port = self._leases.address
         options = {
-            "flow": str(self._options.flow),
+            "flow": self._options.key,
             "slices": str(self._options.slices),
             "lease.host": host,
             "lease.port": str(port),
@@ -130,7 +131,7 @@ class FlowJob:
         self._query = (
             stream.writeStream.format(FORMAT)
             .options(**options, checkpointLocation=checkpoint)
-            .queryName(str(self._options.flow))
+            .queryName(self._options.key)
             .start()
         )
 
@@ -161,6 +162,7 @@ class FlowJob:
         if self._query is not None:
             self._query.stop()
             self._query = None
+        self._leases.forget(self._options.key, self)
         self._target.close()
         return drained
 
@@ -168,6 +170,11 @@ class FlowJob:
         """Return the live state of every partition, for looking at."""
         with self._lock:
             return list(self._partitions.values())
+
+    def slices(self) -> list[tuple[TopicPartition, ...]]:
+        """Return which partitions each task works on."""
+        with self._lock:
+            return list(self._slices)
 
     def reposition(self, source: TopicPartition, upstream: int) -> bool:
         """Go on with a stopped partition from another upstream offset, from the next epoch on.

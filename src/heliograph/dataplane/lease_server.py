@@ -66,6 +66,11 @@ class LeaseServer:
     def register(self, flow: str, landlord: Landlord) -> None:
         self._landlords[flow] = landlord
 
+    def forget(self, flow: str, landlord: Landlord) -> None:
+        """Grant no more leases of a landlord, unless a successor has taken its place."""
+        if self._landlords.get(flow) is landlord:
+            del self._landlords[flow]
+
     def close(self) -> None:
         with suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
