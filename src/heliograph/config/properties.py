@@ -21,14 +21,17 @@ _LINE_END = re.compile(r"\r\n|\r|\n")
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a value stands: the file as the user named it, the line, the key as written."""
+    """Where a value stands: the file as the user named it, the line, the key as written.
+
+    What came over REST has no lines: then the line is 0.
+    """
 
     file: str
     line: int
     key: str
 
     def __str__(self) -> str:
-        return f"{self.file}:{self.line}"
+        return f"{self.file}:{self.line}" if self.line else self.file
 
 
 class Written(str):
@@ -111,6 +114,11 @@ def parse_json(content: bytes, file: str) -> Properties:
         values = config
     entries = {key: _from_json(key, value, file, text) for key, value in values.items()}
     return Properties(file, {key: value for key, value in entries.items() if value is not None})
+
+
+def properties_of(config: Mapping[str, str], what: str) -> Properties:
+    """Return settings that stand in no file; `what` says in messages what they belong to."""
+    return Properties(what, {k: Written(v, Origin(what, 0, k)) for k, v in config.items()})
 
 
 def _from_json(key: str, value: Any, file: str, text: str) -> Written | None:

@@ -69,6 +69,7 @@ class FlowStatus:
     refused: tuple[str, ...]
     waiting: tuple[str, ...]
     slices: tuple[tuple[str, ...], ...]
+    remotes: frozenset[str]
     chores: tuple[ChoreStatus, ...]
     skipped_groups: dict[str, str] = field(default_factory=dict)
 
@@ -157,6 +158,7 @@ class FlowRunner(threading.Thread):
             refused=self._refused,
             waiting=tuple(job.troubles()) if job else (),
             slices=tuple(tuple(map(str, held)) for held in job.slices()) if job else (),
+            remotes=frozenset(p.remote.topic for p in partitions if p.records),
             chores=tuple(upkeep.status()) if upkeep else (),
         )
 

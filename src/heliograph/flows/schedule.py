@@ -31,12 +31,16 @@ class Chore:
 
 @dataclass(frozen=True, slots=True)
 class ChoreStatus:
-    """A chore as it is now; `troubles` is empty after a time in which all went well."""
+    """A chore as it is now; `troubles` is empty after a time in which all went well.
+
+    One that has `failed` could do nothing the last time; otherwise troubles are exceptions.
+    """
 
     name: str
-    runs: int
-    seconds: float
-    troubles: tuple[str, ...]
+    runs: int = 0
+    seconds: float = 0.0
+    troubles: tuple[str, ...] = ()
+    failed: bool = False
 
 
 class Closable(Protocol):
@@ -57,7 +61,7 @@ class Schedule(threading.Thread):
         self._closing = closing
         now = time.monotonic()
         self._due = {c: now + c.every.total_seconds() * c.delayed for c in chores}
-        self._status = {c: ChoreStatus(c.name, 0, 0.0, ()) for c in chores}
+        self._status = {c: ChoreStatus(c.name) for c in chores}
 
     def run(self) -> None:
         """Do what is due, wait for what is next. The thread's target."""
@@ -79,18 +83,22 @@ class Schedule(threading.Thread):
 
     def _do(self, chore: Chore) -> None:
         started = time.monotonic()
-        again = chore.every
+        failed = True
         try:
             troubles = tuple(chore.work())
+            failed = False
         except MirrorError as exc:
-            troubles, again = (str(exc),), min(chore.every, _RETRY)
+            troubles = (str(exc),)
         except Exception as exc:
             log.exception("%s: %s failed unexpectedly", self.name, chore.name)
-            troubles, again = (f"{type(exc).__name__}: {exc}",), min(chore.every, _RETRY)
+            troubles = (f"{type(exc).__name__}: {exc}",)
+        again = min(chore.every, _RETRY) if failed else chore.every
         now = time.monotonic()
         before = self._status[chore]
         self._tell(chore, before.troubles, troubles)
-        self._status[chore] = ChoreStatus(chore.name, before.runs + 1, now - started, troubles)
+        self._status[chore] = ChoreStatus(
+            chore.name, before.runs + 1, now - started, troubles, failed
+        )
         # At a fixed rate as long as it is kept up with; what was missed is not made up for.
         self._due[chore] = max(self._due[chore] + again.total_seconds(), now)
 
