@@ -144,11 +144,18 @@ def naming_for(
             f"replication.policy.class: {class_name} is not known here. Use {_DEFAULT_CLASS}, "
             f"{_IDENTITY_CLASS}, or a Python class written package.module:Class."
         )
-    made = _load(class_name)(
-        separator=separator,
-        internal_separator=internal_separator_enabled,
-        source_alias=source_alias,
-    )
+    its_class = _load(class_name)
+    try:
+        made = its_class(
+            separator=separator,
+            internal_separator=internal_separator_enabled,
+            source_alias=source_alias,
+        )
+    except TypeError as exc:
+        raise ConfigError(
+            f"replication.policy.class: {class_name} cannot be made ({exc}). Let it take the keywords of "
+            "heliograph.policy.naming.DefaultNaming, or derive it from that."
+        ) from exc
     if not isinstance(made, NamingPolicy):
         raise ConfigError(
             f"replication.policy.class: {class_name} lacks a method of a naming policy. "
@@ -173,7 +180,7 @@ def _load(class_name: str) -> Callable[..., object]:
     module, _, name = class_name.partition(":")
     try:
         found = getattr(import_module(module), name)
-    except (ImportError, ValueError, AttributeError) as exc:
+    except (ImportError, SyntaxError, ValueError, AttributeError) as exc:
         raise ConfigError(
             f"replication.policy.class: {class_name} cannot be imported ({exc}). "
             "Check its spelling, and that its package is installed."
