@@ -10,15 +10,12 @@ same name does not have. MirrorMaker 2 reads past them, and drops them when it w
 """
 
 import json
-import re
 from typing import NamedTuple
 
 from heliograph.errors import CorruptRecord
 from heliograph.model import TopicPartition
+from heliograph.wire.java_json import quote
 
-# Jackson leaves text as UTF-8, except for these; a character beyond the BMP becomes two escapes.
-_ESCAPED = re.compile(r'["\\\x00-\x1f\U00010000-\U0010ffff]')
-_SHORT = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r"}
 _MEMBERS = {"cluster", "partition", "topic"}
 _INT32_MAX = (1 << 31) - 1
 _INT64_MAX = (1 << 63) - 1
@@ -43,8 +40,8 @@ class SourceOffset(NamedTuple):
 
 def encode_source_key(connector: str, cluster: str, topic: str, partition: int) -> bytes:
     return (
-        f"[{_quote(connector)},"
-        f'{{"cluster":{_quote(cluster)},"partition":{partition},"topic":{_quote(topic)}}}]'
+        f"[{quote(connector)},"
+        f'{{"cluster":{quote(cluster)},"partition":{partition},"topic":{quote(topic)}}}]'
     ).encode()
 
 
@@ -74,9 +71,9 @@ def encode_source_offset(offset: SourceOffset) -> bytes:
     if offset.downstream is not None:
         members.append(f'"downstream":{offset.downstream - 1}')
     if offset.topic_id is not None:
-        members.append(f'"topicId":{_quote(offset.topic_id)}')
+        members.append(f'"topicId":{quote(offset.topic_id)}')
     if offset.remote_id is not None:
-        members.append(f'"remoteTopicId":{_quote(offset.remote_id)}')
+        members.append(f'"remoteTopicId":{quote(offset.remote_id)}')
     return f"{{{','.join(members)}}}".encode()
 
 
@@ -115,18 +112,6 @@ def _downstream(last: object) -> int | None:
 
 def _text(found: object) -> str | None:
     return found if isinstance(found, str) else None
-
-
-def _quote(text: str) -> str:
-    return f'"{_ESCAPED.sub(_escape, text)}"'
-
-
-def _escape(match: re.Match[str]) -> str:
-    char = match[0]
-    if char in _SHORT:
-        return _SHORT[char]
-    units = char.encode("utf-16-be")
-    return "".join(f"\\u{units[i]:02X}{units[i + 1]:02X}" for i in range(0, len(units), 2))
 
 
 def _corrupt(value: bytes | None) -> CorruptRecord:
