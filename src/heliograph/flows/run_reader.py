@@ -3,9 +3,8 @@
 from collections.abc import Iterable
 
 from heliograph.errors import CorruptRecord
-from heliograph.kafka.cluster import Cluster, patiently
-from heliograph.kafka.offsets import LATEST, list_offsets
-from heliograph.kafka.rows import read_range
+from heliograph.kafka.cluster import Cluster
+from heliograph.kafka.follow import FollowedTopic
 from heliograph.model import TopicPartition
 from heliograph.policy.runs import RunMap, apply_rows
 
@@ -14,28 +13,16 @@ class RunReader:
     """Follows a runs topic; each `refresh` takes in what was written since the last one."""
 
     def __init__(self, cluster: Cluster, topic: str) -> None:
-        self._cluster = cluster
-        self._partition = TopicPartition(topic, 0)
-        self._position = 0
+        self._topic = FollowedTopic(cluster, topic, on_anew=self._forget)
         self._segments: dict[TopicPartition, dict[int, bytes]] = {}
         self._maps: dict[TopicPartition, RunMap] = {}
         self._broken: dict[TopicPartition, str] = {}
 
     def refresh(self) -> Iterable[str]:
         """Catch up with the topic; return why partitions cannot be translated, if any cannot."""
-        topic = self._partition.topic
-        if topic not in patiently(lambda: self._cluster.describe([topic])):
-            return ()
-        end = patiently(lambda: list_offsets(self._cluster, [self._partition], LATEST))
-        if end[self._partition] < self._position:  # made anew
-            self._position = 0
-            self._segments.clear()
-            self._maps.clear()
-            self._broken.clear()
-        rows = read_range(self._cluster, self._partition, self._position, end[self._partition])
-        for partition in apply_rows(self._segments, rows):
+        for partition in apply_rows(self._segments, self._topic.refresh()):
             self._rebuild(partition)
-        self._position = end[self._partition]
+        topic = self._topic.topic
         return [f"{topic}: {p} cannot be translated: {why}" for p, why in self._broken.items()]
 
     def downstream_of(self, partition: TopicPartition, upstream: int) -> int | None:
@@ -51,6 +38,11 @@ class RunReader:
         """Return the upstream offset up to which was copied; None if nothing was, by whomever."""
         found = self._maps.get(partition)
         return found.end.upstream_end if found is not None and found.end is not None else None
+
+    def _forget(self) -> None:
+        self._segments.clear()
+        self._maps.clear()
+        self._broken.clear()
 
     def _rebuild(self, partition: TopicPartition) -> None:
         self._broken.pop(partition, None)

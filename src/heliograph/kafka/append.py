@@ -1,7 +1,7 @@
 """Writing rows to a topic of ours: in order, acknowledged by all, over a connection that is kept."""
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import TypeAlias
 
@@ -10,6 +10,7 @@ from heliograph.kafka.cluster import Cluster, patiently
 from heliograph.kafka.plain import plain_batch
 from heliograph.kafka.produce import Lane, Outgoing, Producer, Refused
 from heliograph.model import TopicPartition
+from heliograph.wire.primitives import partition_for_key
 
 Row: TypeAlias = tuple[bytes, bytes | None]
 
@@ -64,6 +65,14 @@ class Appender:
             reason = producer.trouble if retriable else self._refused[0].reason
             self.close()
             raise KafkaFault(f"write to {self.topic}", reason or "nothing", retriable)
+
+    def append_by_key(self, rows: Iterable[Row], within: timedelta = PATIENCE) -> None:
+        """Store rows where Kafka's own partitioner puts their keys, and return when all are stored."""
+        count = self.partitions(within)
+        by_partition: dict[int, list[Row]] = {}
+        for key, value in rows:
+            by_partition.setdefault(partition_for_key(key, count), []).append((key, value))
+        self.append(by_partition, within)
 
     def close(self) -> None:
         """Forget what is on the way, and look the topic up anew next time."""

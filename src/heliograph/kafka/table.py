@@ -8,7 +8,6 @@ from heliograph.kafka.append import PATIENCE, Appender, Row
 from heliograph.kafka.cluster import Cluster, patiently
 from heliograph.kafka.rows import read_partitions
 from heliograph.kafka.topics import await_topics, create_topic
-from heliograph.wire.primitives import partition_for_key
 
 
 class Table:
@@ -20,14 +19,18 @@ class Table:
         self._appender = Appender(cluster, topic)
 
     def ensure(
-        self, partitions: int, replication_factor: int, within: timedelta = PATIENCE
+        self,
+        partitions: int,
+        replication_factor: int,
+        within: timedelta = PATIENCE,
+        config: Mapping[str, str] | None = None,
     ) -> None:
-        """Create the topic if it is not there."""
+        """Create the topic if it is not there; `config` are settings beside its cleanup policy."""
         if self.topic not in patiently(lambda: self._cluster.describe([self.topic]), within):
-            config = {"cleanup.policy": "compact"}
+            settings = {**(config or {}), "cleanup.policy": "compact"}
             patiently(
                 lambda: create_topic(
-                    self._cluster, self.topic, partitions, replication_factor, config
+                    self._cluster, self.topic, partitions, replication_factor, settings
                 ),
                 within,
             )
@@ -45,11 +48,7 @@ class Table:
 
     def write(self, rows: Mapping[bytes, bytes | None], within: timedelta = PATIENCE) -> None:
         """Store `rows`, and return when the cluster has them; a None deletes its key."""
-        count = self._appender.partitions(within)
-        by_partition: dict[int, list[Row]] = {}
-        for key, value in rows.items():
-            by_partition.setdefault(partition_for_key(key, count), []).append((key, value))
-        self._appender.append(by_partition, within)
+        self._appender.append_by_key(rows.items(), within)
 
 
 def read_rows(cluster: Cluster, topic: str) -> Iterator[Row]:
