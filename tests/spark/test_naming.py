@@ -103,7 +103,7 @@ def test_a_naming_of_one_s_own_holds_for_topics_heartbeats_and_checkpoints(rig: 
     remote = f"{here}.from.{rig.a}"
     assert_copied(rig.source, here, rig.target, remote, rig.mirror, within=STARTING)
     back = f"{there}.from.{rig.b}"
-    assert_copied(rig.target, there, rig.source, back, rig.mirror)
+    assert_copied(rig.target, there, rig.source, back, rig.mirror, within=STARTING)
     group = unique_name()
     commit(rig.source, group, here, {0: 10, 1: 20})
     heartbeats = f"heartbeats.from.{rig.a}"

@@ -89,14 +89,23 @@ def plan_starts(
             position = Position(found.upstream, found.downstream)
             starts.append(Start(route, position, origin, barred))
     if from_reset:
-        which = LATEST if config.auto_offset_reset == "latest" else EARLIEST
-        wanted = [route.source for route, _ in from_reset]
-        firsts = patiently(lambda: list_offsets(source, wanted, which))
+        latest = [
+            route.source
+            for route, origin in from_reset
+            if config.auto_offset_reset == "latest" and origin is Origin.FRESH
+        ]
+        earliest = [route.source for route, _ in from_reset if route.source not in latest]
+        firsts = patiently(lambda: list_offsets(source, latest, LATEST)) if latest else {}
+        if earliest:
+            firsts |= patiently(lambda: list_offsets(source, earliest, EARLIEST))
         to_end += [(route, firsts[route.source], origin) for route, origin in from_reset]
     if to_end:
-        remotes = [route.remote for route, _, _ in to_end]
-        ends = patiently(lambda: list_offsets(target, remotes, LATEST))
-        starts += [Start(r, Position(at, ends[r.remote]), origin) for r, at, origin in to_end]
+        # What the old writer had in hand may be in a new remote topic already: it is met as a tail.
+        anew = [r.remote for r, _, origin in to_end if origin is Origin.TARGET_ANEW]
+        other = [r.remote for r, _, origin in to_end if origin is not Origin.TARGET_ANEW]
+        places = patiently(lambda: list_offsets(target, anew, EARLIEST)) if anew else {}
+        places |= patiently(lambda: list_offsets(target, other, LATEST)) if other else {}
+        starts += [Start(r, Position(at, places[r.remote]), origin) for r, at, origin in to_end]
     return starts
 
 
