@@ -290,4 +290,9 @@ def test_a_real_connect_reads_our_topics_and_we_read_its(
             assert configs.target_state("theirs") is TargetState.STOPPED
             assert configs.tasks("theirs") == ()
             connect.ask("/connectors/theirs", "DELETE")
-            eventually(lambda: (configs.refresh(), configs.connectors())[1] == ["ours"])
+
+            def deleted() -> bool:
+                configs.refresh()
+                return configs.connectors() == ["ours"]
+
+            eventually(deleted)

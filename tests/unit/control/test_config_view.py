@@ -44,14 +44,18 @@ def test_a_commit_of_more_tasks_than_were_written_leaves_none() -> None:
 
 
 def test_fewer_tasks_replace_more() -> None:
-    rows = [TaskRow("c", 0, {"n": "0"}), TaskRow("c", 1, {"n": "1"}), CommitRow("c", 2)]
+    rows: list[ConfigRow] = [
+        TaskRow("c", 0, {"n": "0"}),
+        TaskRow("c", 1, {"n": "1"}),
+        CommitRow("c", 2),
+    ]
     view = view_of(ConnectorRow("c", {}), *rows, TaskRow("c", 0, {"n": "only"}), CommitRow("c", 1))
     assert view.tasks["c"] == ({"n": "only"},)
 
 
 def test_a_deleted_connector_takes_its_tasks_along() -> None:
-    tasks = [TaskRow("c", 0, {}), CommitRow("c", 1)]
-    gone = [ConnectorRow("c", None), TargetStateRow("c", None)]
+    tasks: list[ConfigRow] = [TaskRow("c", 0, {}), CommitRow("c", 1)]
+    gone: list[ConfigRow] = [ConnectorRow("c", None), TargetStateRow("c", None)]
     view = view_of(ConnectorRow("c", {}), TargetStateRow("c", "PAUSED"), *tasks, *gone)
     assert (view.connectors, view.tasks, view.target_states) == ({}, {}, {})
     view.apply(ConnectorRow("c", {"again": "yes"}))
