@@ -163,12 +163,17 @@ class MirrorClient:
         upstream: bool = False,
         within: timedelta = PATIENCE,
     ) -> int | None:
-        """Return where the record at `offset` on `remote_cluster` is here, or None if nobody knows.
+        """Return where a reader at `offset` on `remote_cluster` goes on here, or None if nobody knows.
 
-        `topic` is the name it has on `remote_cluster`. With `upstream` the question is turned round:
-        where the record at `offset` here came from. For many offsets, ask `run_maps` once.
+        That is the place of the first record at or after it; of what is not copied yet, the place
+        where the next record goes. `topic` is the name it has on `remote_cluster`. With `upstream` the
+        question is turned round. For many offsets, ask `run_maps` once.
         """
-        runs = self.run_maps(remote_cluster, within).get(TopicPartition(topic, partition))
+        wanted = TopicPartition(topic, partition)
+        maps, broken = self._run_maps(remote_cluster, within)
+        if wanted in broken:
+            raise self._not_runs(remote_cluster, wanted)
+        runs = maps.get(wanted)
         if runs is None:
             return None
         return runs.upstream_of(offset) if upstream else runs.downstream_of(offset)
@@ -180,14 +185,22 @@ class MirrorClient:
 
         It is empty where a mirror that keeps no such maps did the copying, as MirrorMaker 2 does.
         """
-        topic = runs_topic(self.naming, remote_cluster)
-        maps, broken = read_run_maps(self._read(topic, within) or ())
+        maps, broken = self._run_maps(remote_cluster, within)
         for partition in broken:
-            raise CorruptRecord(
-                f"{topic} holds something else than runs of {partition}. "
-                "Check what else writes to this topic; a mirror that is started again mends it."
-            )
+            raise self._not_runs(remote_cluster, partition)
         return maps
+
+    def _run_maps(
+        self, remote_cluster: str, within: timedelta
+    ) -> tuple[dict[TopicPartition, RunMap], dict[TopicPartition, list[int]]]:
+        topic = runs_topic(self.naming, remote_cluster)
+        return read_run_maps(self._read(topic, within) or ())
+
+    def _not_runs(self, remote_cluster: str, partition: TopicPartition) -> CorruptRecord:
+        return CorruptRecord(
+            f"{runs_topic(self.naming, remote_cluster)} holds something else than runs of {partition}. "
+            "Check what else writes to this topic; a mirror that is started again mends it."
+        )
 
     def _topics(self) -> list[str]:
         found = patiently(self._admin.describe, self._patience)

@@ -3,8 +3,6 @@
 from itertools import pairwise
 from statistics import median
 
-import pytest
-
 from tests.clusters import Outgoing
 from tests.contract.brokers import assert_internal, heartbeats
 from tests.contract.systems import LAG_MAX, Flow, System
@@ -69,12 +67,7 @@ def test_every_offset_sync_pairs_a_record_with_its_copy(there: Flow) -> None:
         assert upstreams == sorted(upstreams)
 
 
-def test_the_first_record_of_a_partition_has_an_offset_sync(
-    there: Flow, request: pytest.FixtureRequest
-) -> None:
-    if there.system.is_exact:
-        reason = "only the newest pair of a second is written; groups behind it need the run map"
-        request.applymarker(pytest.mark.xfail(reason=reason))
+def test_the_first_record_of_a_partition_has_an_offset_sync(there: Flow) -> None:
     topic = there.create()
     there.source.produce(topic, [b"%d" % number for number in range(5 * LAG_MAX)])
 

@@ -229,6 +229,7 @@ class FlowRunner(threading.Thread):
                 save_at = now + save_every
             if config.refresh_topics_enabled and now >= refresh_at:
                 self._refresh(desk)
+                self._prune(desk)
                 refresh_at = now + refresh_every
 
     def _save(self, desk: _Desk, within: timedelta) -> None:
@@ -255,7 +256,6 @@ class FlowRunner(threading.Thread):
     def _refresh(self, desk: _Desk) -> None:
         try:
             self._assign(desk)
-            self._prune(desk)
         except MirrorError as exc:
             # The copying goes on; what is new waits for the next refresh.
             log.warning("flow=%s topics could not be refreshed: %s", self._config.flow, exc)
@@ -264,8 +264,12 @@ class FlowRunner(threading.Thread):
         """Forget runs of records that the source no longer has."""
         held = {p.source for p in desk.job.partitions()}
         long_ones = [p for p in desk.runs.long_ones() if p in held]
-        if long_ones:
-            desk.runs.prune(list_offsets(desk.source, long_ones, EARLIEST))
+        try:
+            if long_ones:
+                desk.runs.prune(list_offsets(desk.source, long_ones, EARLIEST))
+        except MirrorError as exc:
+            # It only saves space, and is tried again at the next refresh.
+            log.warning("flow=%s old runs could not be pruned: %s", self._config.flow, exc)
 
     def _assign(self, desk: _Desk) -> None:
         """Hand the job every partition there is; a new one only once its start is durable."""
@@ -283,6 +287,16 @@ class FlowRunner(threading.Thread):
             if r.source not in held or not held[r.source].is_of(r.topic_id, r.remote_id)
         ]
         starts = plan_starts(self._config, fresh, self._known, desk.source, desk.target)
+        unknown = [
+            s for s in starts if s.origin is Origin.RESUMED and not desk.runs.knows(s.route.source)
+        ]
+        if unknown:
+            log.warning(
+                "flow=%s partitions=%d were copied before and no run map of them is there: positions "
+                "before are translated from offset syncs only",
+                self._config.flow,
+                len(unknown),
+            )
         for begins in starts:
             self._begin(begins, desk)
         desk.runs.save()
@@ -306,13 +320,14 @@ class FlowRunner(threading.Thread):
         """Prepare the run map for a partition that begins, and tell what was lost if it goes on."""
         source = start.route.source
         if start.barred:
+            desk.runs.clear(source)
             return
-        if start.origin is Origin.RESUMED:
-            desk.runs.mend(source, start.position)
+        desk.runs.mend(source, start.position)
         if start.origin is Origin.TAKEN_OVER:
             desk.runs.detach(source, start.position)
+        elif start.origin is not Origin.RESUMED:
+            desk.runs.begin(source, start.position)
         if start.loss is not None:
-            desk.runs.clear(source)
             desk.upkeep.syncs.forget(source)
             log.error(
                 "flow=%s partition=%s LOSS: %s. on.loss=continue: it goes on at %d.",

@@ -48,6 +48,7 @@ class Checkpointer:
         self._groups: list[str] | None = None
         self._foreign: list[str] = []
         self.last: dict[str, dict[TopicPartition, Checkpoint]] = {}
+        self._standing: dict[str, dict[TopicPartition, Checkpoint]] = {}
 
     def chores(self) -> list[Chore]:
         settings = self._config.checkpoints
@@ -60,8 +61,8 @@ class Checkpointer:
         return chores
 
     def checkpoints(self) -> dict[str, dict[TopicPartition, Checkpoint]]:
-        """Return the newest checkpoints of the groups that are looked after now."""
-        return {group: self.last[group] for group in self._groups or () if group in self.last}
+        """Return, by group, the checkpoints that hold now: what was translated the last time."""
+        return self._standing
 
     def close(self) -> None:
         self._histories.close()
@@ -85,15 +86,19 @@ class Checkpointer:
         if self._appender is None:
             self._appender = self._open()
         troubles = [*self._foreign, *self._runs.refresh()]
+        self._histories.begin()
         if self._groups is None:
             troubles += self.refresh_groups()
         committed, unread = fetch_committed(self._source, self._groups or ())
         now = time.time_ns() // 1_000_000
-        news = [
-            checkpoint
-            for group, offsets in committed.items()
-            for checkpoint in self._translate(group, offsets)
-        ]
+        standing: dict[str, dict[TopicPartition, Checkpoint]] = {}
+        news = []
+        for group, offsets in committed.items():
+            its = standing[group] = {}
+            for checkpoint, is_new in self._translate(group, offsets):
+                its[checkpoint.partition] = checkpoint
+                if is_new:
+                    news.append(checkpoint)
         if news:
             appender, self._appender = self._appender, None  # one that fails is not used again
             rows = [encode_checkpoint(checkpoint) for checkpoint in news]
@@ -101,6 +106,8 @@ class Checkpointer:
             self._appender = appender
             for checkpoint in news:
                 self.last.setdefault(checkpoint.group, {})[checkpoint.partition] = checkpoint
+        self._standing = standing
+        troubles += self._histories.troubles()
         return troubles + in_words(unread, "read on the source")
 
     def _open(self) -> Appender:
@@ -132,25 +139,30 @@ class Checkpointer:
 
     def _translate(
         self, group: str, offsets: Mapping[TopicPartition, Committed]
-    ) -> Iterator[Checkpoint]:
-        """Yield the checkpoints of a group that are worth writing."""
+    ) -> Iterator[tuple[Checkpoint, bool]]:
+        """Yield where a group stands on the target, and whether that is worth writing."""
         for partition in self._counted(offsets):
             upstream, metadata = offsets[partition]
             end = self._runs.end(partition)
             if end is None:
                 continue
-            downstream = self._runs.downstream_of(partition, upstream)
+            exact = self._runs.downstream_of(partition, upstream)
+            downstream = exact
             if downstream is None:
                 downstream = self._histories.downstream_of(partition, upstream)
             if downstream is None:
                 continue
             new = Checkpoint(group, self._remote(partition), upstream, downstream, metadata)
             last = self.last.get(group, {}).get(new.partition)
-            if is_news(last, new) or (
-                last is not None
-                and is_contradicted(last, end, self._runs.downstream_of(partition, last.upstream))
-            ):
-                yield new
+            if last is None or is_news(last, new):
+                yield new, True
+                continue
+            if last.upstream != upstream:
+                exact = self._runs.downstream_of(partition, last.upstream)
+            if is_contradicted(last, end, exact):
+                yield new, True
+            else:
+                yield last, False
 
     def _remote(self, partition: TopicPartition) -> TopicPartition:
         flow = self._config.flow

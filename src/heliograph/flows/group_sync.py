@@ -56,8 +56,8 @@ class GroupSync:
                 continue
             wanted = {c.partition: Committed(c.downstream, c.metadata) for c in behind}
             reasons = commit_offsets(self._target, group, wanted)
-            for partition, reason in reasons.items():
-                refused[group] = f"{partition}: {reason}"
+            for reason in reasons.values():
+                refused[group] = reason
             moved += len(reasons) < len(wanted)
         if moved:
             log.info("flow=%s moved groups=%d on the target", self._config.flow, moved)

@@ -37,7 +37,9 @@ class RunReader:
     def end(self, partition: TopicPartition) -> int | None:
         """Return the upstream offset up to which was copied; None if nothing was, by whomever."""
         found = self._maps.get(partition)
-        return found.end.upstream_end if found is not None and found.end is not None else None
+        if found is None or found.end is None or not found.holds_records:
+            return None
+        return found.end.upstream_end
 
     def _forget(self) -> None:
         self._segments.clear()

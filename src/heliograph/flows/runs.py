@@ -9,6 +9,7 @@ import threading
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
 
+from heliograph.errors import KafkaFault
 from heliograph.kafka.append import PATIENCE
 from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.table import Table
@@ -20,7 +21,7 @@ log = logging.getLogger(__name__)
 
 
 class RunStore:
-    """The run maps of one flow. Loading and saving belong to one thread; the rest is for any."""
+    """The run maps of one flow. `add` is for any thread, the rest for one."""
 
     def __init__(self, target: Cluster, topic: str, replication_factor: int) -> None:
         self._table = Table(target, topic)
@@ -48,6 +49,12 @@ class RunStore:
                 found.add(upstream, downstream, count)
             self._changed.add(partition)
 
+    def begin(self, partition: TopicPartition, position: Position) -> None:
+        """Note that nothing of a partition was copied before: it is new, on one side or the other."""
+        with self._lock:
+            self._maps.setdefault(partition, RunMap()).begin(position.downstream)
+            self._changed.add(partition)
+
     def detach(self, partition: TopicPartition, position: Position) -> None:
         """Note that somebody else copied what is before `position`."""
         with self._lock:
@@ -72,10 +79,15 @@ class RunStore:
             self.detach(partition, position)
 
     def clear(self, partition: TopicPartition) -> None:
-        """Forget a partition: one of the two topics is not the one it was."""
+        """Forget a partition: one of the two topics is not the one it was, and nobody may go on."""
         with self._lock:
             self._maps.setdefault(partition, RunMap()).clear()
             self._changed.add(partition)
+
+    def knows(self, partition: TopicPartition) -> bool:
+        """Whether anything is known of a partition."""
+        with self._lock:
+            return bool(self._maps.get(partition)) or partition in self._broken
 
     def long_ones(self) -> list[TopicPartition]:
         """Return the partitions of which something might be pruned."""
@@ -98,6 +110,21 @@ class RunStore:
                     self._unsaved.pop(key, None)  # what is deleted and made again keeps its order
                     self._unsaved[key] = value
             self._changed.clear()
-        if self._unsaved:
+        if not self._unsaved:
+            return
+        try:
             self._table.write(self._unsaved, within)
-            self._unsaved.clear()
+        except KafkaFault as exc:
+            if exc.error == "UNKNOWN_TOPIC_OR_PARTITION":
+                self._make_anew()
+            raise
+        self._unsaved.clear()
+
+    def _make_anew(self) -> None:
+        """Make a topic that somebody deleted, and have all that is known saved next time."""
+        log.error("%s is gone and is made anew. Check who deleted it.", self._table.topic)
+        self._table.ensure(1, self._replication_factor)
+        with self._lock:
+            for partition, found in self._maps.items():
+                found.touch_all()
+                self._changed.add(partition)

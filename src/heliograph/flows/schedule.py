@@ -4,7 +4,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Protocol
 
@@ -33,7 +33,8 @@ class Chore:
 class ChoreStatus:
     """A chore as it is now; `troubles` is empty after a time in which all went well.
 
-    One that has `failed` could do nothing the last time; otherwise troubles are exceptions.
+    One that has `failed` could do nothing the last time; otherwise troubles are exceptions. `busy` is
+    for how many seconds it has been at work by now, 0 while it is not.
     """
 
     name: str
@@ -41,6 +42,7 @@ class ChoreStatus:
     seconds: float = 0.0
     troubles: tuple[str, ...] = ()
     failed: bool = False
+    busy: float = 0.0
 
 
 class Closable(Protocol):
@@ -59,6 +61,7 @@ class Schedule(threading.Thread):
         super().__init__(name=name, daemon=True)
         self._stopping = threading.Event()
         self._closing = closing
+        self._at_work: tuple[Chore | None, float] = None, 0.0
         now = time.monotonic()
         self._due = {c: now + c.every.total_seconds() * c.delayed for c in chores}
         self._status = {c: ChoreStatus(c.name) for c in chores}
@@ -79,10 +82,16 @@ class Schedule(threading.Thread):
             self.join(within.total_seconds())
 
     def status(self) -> list[ChoreStatus]:
-        return list(self._status.values())
+        at_work, since = self._at_work
+        busy = time.monotonic() - since
+        return [
+            replace(status, busy=busy) if chore is at_work else status
+            for chore, status in self._status.items()
+        ]
 
     def _do(self, chore: Chore) -> None:
         started = time.monotonic()
+        self._at_work = chore, started
         failed = True
         try:
             troubles = tuple(chore.work())
@@ -94,6 +103,7 @@ class Schedule(threading.Thread):
             troubles = (f"{type(exc).__name__}: {exc}",)
         again = min(chore.every, _RETRY) if failed else chore.every
         now = time.monotonic()
+        self._at_work = None, now
         before = self._status[chore]
         self._tell(chore, before.troubles, troubles)
         self._status[chore] = ChoreStatus(

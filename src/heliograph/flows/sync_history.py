@@ -1,9 +1,9 @@
 """What a MirrorMaker 2 told of its copying before this flow took over, read once when it is needed."""
 
 from heliograph.config.flow import FlowConfig
-from heliograph.errors import CorruptRecord
+from heliograph.errors import CorruptRecord, MirrorError
 from heliograph.flows.offset_syncs import offset_syncs_topic
-from heliograph.kafka.cluster import Cluster
+from heliograph.kafka.cluster import Cluster, patiently
 from heliograph.kafka.table import read_rows
 from heliograph.model import TopicPartition
 from heliograph.policy.sync_history import SyncHistory
@@ -17,21 +17,33 @@ class SyncHistories:
         self._config = config
         self._cluster = Cluster(config.offset_syncs)
         self._histories: dict[TopicPartition, SyncHistory] | None = None
+        self._trouble: str | None = None
 
     def close(self) -> None:
         self._cluster.close()
 
+    def begin(self) -> None:
+        """Forget what went wrong, to try it again."""
+        self._trouble = None
+
+    def troubles(self) -> list[str]:
+        """Return why positions that only a MirrorMaker knows could not be translated."""
+        return [] if self._trouble is None else [self._trouble]
+
     def downstream_of(self, partition: TopicPartition, upstream: int) -> int | None:
         """Return a safe place for a position that the run map does not know, if there is one."""
-        if self._histories is None:
-            self._histories = self._read()
-        history = self._histories.get(partition)
+        if self._histories is None and self._trouble is None:
+            try:
+                self._histories = self._read()
+            except MirrorError as exc:
+                self._trouble = str(exc)
+        history = (self._histories or {}).get(partition)
         return None if history is None else history.downstream_of(upstream)
 
     def _read(self) -> dict[TopicPartition, SyncHistory]:
         histories: dict[TopicPartition, SyncHistory] = {}
         topic = offset_syncs_topic(self._config)
-        if topic not in self._cluster.describe([topic]):
+        if topic not in patiently(lambda: self._cluster.describe([topic])):
             return histories
         for key, value in read_rows(self._cluster, topic):
             try:

@@ -1,7 +1,7 @@
 """Keys and values of a compacted topic, up to its end as it is now."""
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import timedelta
 
 from heliograph.errors import DeadlinePassed
@@ -13,9 +13,11 @@ from heliograph.model import TopicPartition
 from heliograph.wire.records import decode_body
 from heliograph.wire.unpack import unpack
 
+_LONGEST = timedelta(minutes=10)
+
 
 def read_partitions(
-    cluster: Cluster, partitions: Iterable[TopicPartition], within: timedelta = timedelta.max
+    cluster: Cluster, partitions: Iterable[TopicPartition], within: timedelta = _LONGEST
 ) -> Iterator[Row]:
     """Yield every committed record that has a key, in order; a None deletes its key.
 
@@ -26,28 +28,24 @@ def read_partitions(
     patience = min(within, PATIENCE)
     starts = patiently(lambda: list_offsets(cluster, wanted, EARLIEST), patience)
     ends = patiently(lambda: list_offsets(cluster, wanted, LATEST, committed_only=True), patience)
-    batches = scan(
-        cluster,
-        {p: (starts[p], ends[p]) for p in wanted},
-        committed_only=True,
-        on_gap=lambda *_: None,
-        within=within - timedelta(seconds=time.monotonic() - began),
-    )
+    left = within - timedelta(seconds=time.monotonic() - began)
     try:
-        for _, batch in batches:
-            for record in unpack(batch):
-                key, value, _ = decode_body(record.body)
-                if key is not None:
-                    yield key, value
+        yield from _read(cluster, {p: (starts[p], ends[p]) for p in wanted}, left)
     except DeadlinePassed as exc:
         raise DeadlinePassed(exc.doing, within.total_seconds()) from exc
 
 
 def read_range(cluster: Cluster, partition: TopicPartition, start: int, end: int) -> Iterator[Row]:
     """Yield every committed record that has a key from one offset to another, in order."""
-    ranges = {partition: (start, end)}
-    for _, batch in scan(cluster, ranges, committed_only=True, on_gap=lambda *_: None):
+    yield from _read(cluster, {partition: (start, end)}, _LONGEST)
+
+
+def _read(
+    cluster: Cluster, ranges: Mapping[TopicPartition, tuple[int, int]], within: timedelta
+) -> Iterator[Row]:
+    batches = scan(cluster, ranges, committed_only=True, on_gap=lambda *_: None, within=within)
+    for partition, batch in batches:
         for record in unpack(batch):
             key, value, _ = decode_body(record.body)
-            if key is not None and start <= record.offset:
+            if key is not None and record.offset >= ranges[partition][0]:
                 yield key, value

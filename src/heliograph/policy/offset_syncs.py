@@ -55,19 +55,25 @@ class SyncState:
 
 
 class SyncQueue:
-    """The offset syncs of one flow that wait, at most one per source partition. For one thread."""
+    """The offset syncs of one flow that wait: a partition's first, and its newest. For one thread."""
 
     def __init__(self, lag_max: int) -> None:
         self._lag_max = lag_max
         self._states: dict[TopicPartition, SyncState] = {}
+        self._first: dict[TopicPartition, OffsetSync] = {}
         self._pending: dict[TopicPartition, OffsetSync] = {}
         self._delayed: dict[TopicPartition, OffsetSync] = {}
         self._taken: dict[TopicPartition, OffsetSync] = {}
 
     def note(self, partition: TopicPartition, runs: Iterable[tuple[int, int, int]]) -> None:
         """Take in acknowledged runs, each (upstream, downstream, count), in the order of the source."""
+        is_new = partition not in self._states
         state = self._states.setdefault(partition, SyncState(self._lag_max))
         for upstream, downstream, count in runs:
+            if is_new:
+                # Whoever translates from syncs alone knows nothing before the first of them.
+                self._first[partition] = OffsetSync(partition, upstream, downstream)
+                is_new = False
             due = state.note(upstream, downstream, count)
             if due is not None:
                 self._delayed.pop(partition, None)
@@ -82,8 +88,10 @@ class SyncQueue:
 
     def due(self) -> list[OffsetSync]:
         """Take all pending syncs, the one that waits longest first."""
-        taken = list(self._pending.values())
+        firsts = [s for p, s in self._first.items() if self._pending.get(p) != s]
+        taken = [*firsts, *self._pending.values()]
         self._taken.update(self._pending)
+        self._first.clear()
         self._pending.clear()
         return taken
 

@@ -7,6 +7,8 @@ four or five bytes each, and are only decoded when somebody asks for an offset a
 A  Runs ascend on both sides and never overlap: a run that comes again, or comes from before, replaces
    all from there on (the source was truncated, the target made anew, or a successor met the tail).
 B  Between two runs there is nothing to deliver, except before a detached segment: there nobody knows.
+C  Nobody knows what lies before the first run either. A partition that is copied from its start on
+   therefore begins with a run of no records at upstream offset 0.
 """
 
 from bisect import bisect_right
@@ -34,7 +36,7 @@ _DOWNSTREAM: _Side = itemgetter(1)
 class RunMap:
     """The runs of one partition; what changed since the last `take_changes` is remembered."""
 
-    __slots__ = ("_changed", "_closed", "_detached", "_downs", "_gone", "_open", "_ups")
+    __slots__ = ("_changed", "_closed", "_decoded", "_detached", "_downs", "_gone", "_open", "_ups")
 
     def __init__(self, rows: Iterable[tuple[int, bytes]] = ()) -> None:
         """Take what was saved: the upstream offset and the value of each row, in any order."""
@@ -43,6 +45,7 @@ class RunMap:
         self._closed: list[bytes] = []
         self._open: list[Run] = []
         self._detached = False
+        self._decoded: tuple[int, Segment] | None = None
         self._changed: set[int] = set()
         self._gone: set[int] = set()
         ordered = sorted(rows)
@@ -66,11 +69,23 @@ class RunMap:
         """Return the last run, which the next records most likely make longer."""
         return self._open[-1] if self._open else None
 
+    @property
+    def holds_records(self) -> bool:
+        """Whether any record was copied, by whomever."""
+        return bool(self._ups) or self._detached or any(run.length for run in self._open)
+
+    def begin(self, downstream: int) -> None:
+        """Note that nothing was copied before, and that the first record will go to `downstream`."""
+        self.clear()
+        self._open = [Run(0, downstream, 0)]
+        self._touch()
+
     def add(self, upstream: int, downstream: int, length: int) -> None:
         """Note that records from `upstream` on were stored from `downstream` on."""
         last = self.end
         if last is not None and (upstream < last.upstream_end or downstream < last.downstream_end):
-            self.cut(upstream, downstream)
+            if self.cut(upstream, downstream):
+                self._open_detached(upstream, downstream)
             last = self.end
         if last is not None and (last.upstream_end, last.downstream_end) == (upstream, downstream):
             self._open[-1] = last._replace(length=last.length + length)
@@ -83,27 +98,30 @@ class RunMap:
     def detach(self, upstream: int, downstream: int) -> None:
         """Begin anew at a pair before which somebody else copied, nobody knows from where to where."""
         self.cut(upstream, downstream)
-        if self._open:
-            self._close()
-        self._open, self._detached = [Run(upstream, downstream, 0)], True
-        self._touch()
+        self._open_detached(upstream, downstream)
 
-    def cut(self, upstream: int, downstream: int | None = None) -> None:
-        """Forget all from `upstream` on, and all from `downstream` on."""
+    def cut(self, upstream: int, downstream: int | None = None) -> bool:
+        """Forget all from `upstream` on, and all from `downstream` on.
+
+        Return whether that took the mark of a detached segment away: what comes next needs it.
+        """
+        unmarked = False
         while self._open:
             last = self._open[-1]
             kept = upstream - last.upstream
             if downstream is not None:
                 kept = min(kept, downstream - last.downstream)
-            if kept > 0 and kept >= last.length:
-                return
+            if kept >= last.length and (kept > 0 or last.length == 0):
+                break
             self._touch()
             if kept > 0:
                 self._open[-1] = last._replace(length=kept)
-                return
+                break
             self._open.pop()
             if not self._open:
+                unmarked = unmarked or self._detached
                 self._drop(last.upstream)
+        return unmarked
 
     def clear(self) -> None:
         """Forget everything."""
@@ -113,6 +131,7 @@ class RunMap:
         """Forget the segments that only tell of offsets before `log_start`; the last one stays."""
         bases = [*self._ups, *(run.upstream for run in self._open[:1])]
         gone = max(bisect_right(bases, log_start) - 1, 0)
+        self._decoded = None
         self._gone.update(self._ups[:gone])
         self._changed.difference_update(self._ups[:gone])
         del self._ups[:gone], self._downs[:gone], self._closed[:gone]
@@ -131,11 +150,16 @@ class RunMap:
     def take_changes(self) -> dict[int, bytes | None]:
         """Return the rows that changed since the last call, by upstream offset; None deletes one."""
         rows: dict[int, bytes | None] = dict.fromkeys(self._gone)
-        for upstream in self._changed:
+        # In order: who reads half of them must not take a missing segment for an empty place.
+        for upstream in sorted(self._changed):
             rows[upstream] = self._row(upstream)
         self._gone.clear()
         self._changed.clear()
         return rows
+
+    def touch_all(self) -> None:
+        """Count every row as changed: what was saved is gone."""
+        self._changed.update(self._ups, (run.upstream for run in self._open[:1]))
 
     def _row(self, upstream: int) -> bytes:
         if self._open and self._open[0].upstream == upstream:
@@ -162,14 +186,25 @@ class RunMap:
         return other(run) + run.length
 
     def _first(self, index: int, other: _Side) -> int | None:
-        """Return where a segment begins; nobody knows what lies right before a detached one."""
+        """Return where a segment begins, unless nobody knows what lies right before it."""
         segment = self._segment(index)
-        return None if segment.detached else other(segment.runs[0])
+        return None if segment.detached or index == 0 else other(segment.runs[0])
 
     def _segment(self, index: int) -> Segment:
         if index == len(self._ups):
             return Segment(tuple(self._open), self._detached)
-        return decode_segment(self._ups[index], self._closed[index])
+        if self._decoded is None or self._decoded[0] != self._ups[index]:
+            upstream = self._ups[index]
+            self._decoded = upstream, decode_segment(upstream, self._closed[index])
+        return self._decoded[1]
+
+    def _open_detached(self, upstream: int, downstream: int) -> None:
+        if self._open and self._open[-1].length == 0 and self._open[-1].upstream == upstream:
+            self._open.pop()  # a mark at the same place, which this one replaces
+        if self._open:
+            self._close()
+        self._open, self._detached = [Run(upstream, downstream, 0)], True
+        self._touch()
 
     def _close(self) -> None:
         first = self._open[0]
@@ -183,6 +218,7 @@ class RunMap:
         self._gone.add(upstream)
         self._changed.discard(upstream)
         self._detached = False
+        self._decoded = None
         if self._ups:
             before = self._segment(len(self._ups) - 1)
             self._ups.pop()

@@ -45,8 +45,9 @@ class SyncHistory:
         return [(sync.upstream, sync.downstream) for sync in syncs]
 
     def add(self, upstream: int, downstream: int) -> None:
-        if not self._slots or upstream < self._slots[0].upstream:
-            self.begin(upstream, downstream)
+        newest = self._slots[0] if self._slots else None
+        if newest is None or upstream < newest.upstream or downstream < newest.downstream:
+            self.begin(upstream, downstream)  # one of the two topics is not what it was
         else:
             self._slots = _with_newest(self._slots, _Sync(upstream, downstream))
 

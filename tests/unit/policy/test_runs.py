@@ -1,3 +1,4 @@
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,6 +23,7 @@ STEPS = st.lists(
 def build(steps: list[tuple[int, int, int]]) -> tuple[RunMap, list[tuple[int, int]]]:
     """Return a map and, to check it, every copied record as (upstream, downstream)."""
     runs = RunMap()
+    runs.begin(3)
     pairs: list[tuple[int, int]] = []
     up, down = 7, 3
     for gap, markers, count in steps:
@@ -56,7 +58,7 @@ def test_every_offset_translates_to_the_first_record_at_or_after_it(
     back = [(down, up) for up, down in pairs]
     for offset in range(pairs[-1][0] + 5):
         assert runs.downstream_of(offset) == expected(pairs, offset)
-    for offset in range(pairs[-1][1] + 5):
+    for offset in range(3, pairs[-1][1] + 5):
         assert runs.upstream_of(offset) == expected(back, offset)
 
 
@@ -91,6 +93,7 @@ def test_records_that_come_again_replace_all_from_there_on(
 
 def test_a_successor_that_meets_the_tail_again_changes_nothing() -> None:
     runs = RunMap()
+    runs.begin(0)
     runs.add(0, 0, 100)
     runs.add(101, 100, 50)
     rows = saved(runs)
@@ -122,8 +125,8 @@ def test_pruning_forgets_whole_segments_below_the_log_start() -> None:
     rows = saved(runs)
     runs.prune(1100 * 11 + 5)
     assert runs.downstream_of(1100 * 11 + 5) == 1100 * 10 + 5
-    # What the source no longer has leads to the first record that is known.
-    assert runs.downstream_of(0) == 1024 * 10
+    # A group that stands there stays where its last checkpoint says: the target may hold it longer.
+    assert runs.downstream_of(0) is None
     after = saved(runs, rows)
     assert sorted(after) == [1024 * 11, 1536 * 11]
     assert RunMap(after.items()).downstream_of(1100 * 11 + 5) == 1100 * 10 + 5
@@ -141,6 +144,46 @@ def test_nobody_knows_what_lies_before_a_detached_segment() -> None:
         assert m.downstream_of(100) == 81
         assert m.upstream_of(85) == 104
         assert m.upstream_of(50) is None
+
+
+@pytest.mark.parametrize("save", [True, False])
+@pytest.mark.parametrize("before", [True, False])
+def test_a_detached_segment_stays_so_when_its_runs_are_told_again(save: bool, before: bool) -> None:
+    runs = RunMap()
+    if before:
+        runs.add(0, 0, 10)
+    runs.detach(1000, 1200)
+    runs.add(1000, 1201, 50)
+    if save:
+        runs = RunMap(saved(runs).items())
+    runs.add(1000, 1201, 50)
+    assert runs.downstream_of(500) is None
+    assert runs.downstream_of(1010) == 1211
+    # The source was truncated to before the place where somebody else stopped.
+    runs.add(990, 1251, 5)
+    assert runs.downstream_of(500) is None
+    assert runs.downstream_of(992) == 1253
+    assert runs.downstream_of(5) == (5 if before else None)
+
+
+def test_nobody_knows_what_lies_before_the_first_run_unless_it_was_the_start() -> None:
+    runs = RunMap()
+    runs.add(1000, 1000, 10)
+    assert runs.downstream_of(500) is None
+    runs.begin(1010)
+    assert runs.downstream_of(500) == 1010
+    assert not runs.holds_records
+    runs.add(700, 1011, 10)
+    assert runs.downstream_of(500) == 1011
+    assert runs.holds_records
+
+
+def test_rows_are_saved_in_ascending_order() -> None:
+    runs = RunMap()
+    for i in range(5000):
+        runs.add(i * 3, i, 1)
+    changes = list(runs.take_changes())
+    assert changes == sorted(changes)
 
 
 def test_detaching_twice_at_one_place_is_detaching_once() -> None:
