@@ -14,9 +14,6 @@ in Java's 64 bits, a bound that overflows makes B true and C false.
 
 from dataclasses import dataclass
 
-from heliograph.model import TopicPartition
-from heliograph.wire.mirror_records import OffsetSync
-
 _SLOTS = 64
 _LONG_MAX = 2**63 - 1
 
@@ -33,27 +30,13 @@ class SyncHistory:
     def __init__(self) -> None:
         self._slots: list[_Sync] = []
 
-    @property
-    def oldest(self) -> int | None:
-        """The first upstream offset that can be translated; None before any sync."""
-        return self._slots[-1].upstream if self._slots else None
-
-    @property
-    def kept(self) -> list[tuple[int, int]]:
-        """The distinct syncs, newest first."""
-        syncs = dict.fromkeys(self._slots)
-        return [(sync.upstream, sync.downstream) for sync in syncs]
-
     def add(self, upstream: int, downstream: int) -> None:
         newest = self._slots[0] if self._slots else None
         if newest is None or upstream < newest.upstream or downstream < newest.downstream:
-            self.begin(upstream, downstream)  # one of the two topics is not what it was
+            # The first, or one of the two topics is not what it was.
+            self._slots = [_Sync(upstream, downstream)] * _SLOTS
         else:
             self._slots = _with_newest(self._slots, _Sync(upstream, downstream))
-
-    def begin(self, upstream: int, downstream: int) -> None:
-        """Keep this sync and forget those before it."""
-        self._slots = [_Sync(upstream, downstream)] * _SLOTS
 
     def downstream_of(self, offset: int) -> int | None:
         """Where a group that would read `offset` next may go on, or None if that is too long ago.
@@ -64,33 +47,6 @@ class SyncHistory:
             if sync.upstream <= offset:
                 return sync.downstream + (sync.upstream < offset)
         return None
-
-
-class OffsetSyncStore:
-    """The histories of all partitions, filled from the offset-syncs topic from its beginning on.
-
-    With `must_read_to_end` only the newest sync of the initial read is kept: translation may then not
-    go back, as no checkpoint is known that would hold it.
-    """
-
-    def __init__(self, *, must_read_to_end: bool) -> None:
-        self._must_read_to_end = must_read_to_end
-        self._read_to_end = False
-        self._histories: dict[TopicPartition, SyncHistory] = {}
-
-    def add(self, sync: OffsetSync) -> None:
-        history = self._histories.setdefault(sync.partition, SyncHistory())
-        if self._must_read_to_end and not self._read_to_end:
-            history.begin(sync.upstream, sync.downstream)
-        else:
-            history.add(sync.upstream, sync.downstream)
-
-    def mark_read_to_end(self) -> None:
-        self._read_to_end = True
-
-    def history(self, partition: TopicPartition) -> SyncHistory | None:
-        """Return what is known of a partition: None without syncs, and before the end was reached."""
-        return self._histories.get(partition) if self._read_to_end else None
 
 
 def _with_newest(prior: list[_Sync], newest: _Sync) -> list[_Sync]:

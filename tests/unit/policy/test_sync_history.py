@@ -5,11 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from heliograph.model import TopicPartition
-from heliograph.policy.sync_history import OffsetSyncStore, SyncHistory
-from heliograph.wire.mirror_records import OffsetSync
-
-P = TopicPartition("topic1", 2)
+from heliograph.policy.sync_history import SyncHistory
 
 
 def history_of(*syncs: tuple[int, int]) -> SyncHistory:
@@ -19,14 +15,14 @@ def history_of(*syncs: tuple[int, int]) -> SyncHistory:
     return history
 
 
-def upstream_offsets(history: SyncHistory | None) -> list[int]:
-    assert history is not None
-    return [upstream for upstream, _ in history.kept]
+def upstream_offsets(history: SyncHistory) -> list[int]:
+    """Return the distinct syncs that are kept, newest first."""
+    return [sync.upstream for sync in dict.fromkeys(history._slots)]
 
 
-def add_equal(store: OffsetSyncStore, offsets: Iterable[int]) -> None:
+def add_equal(history: SyncHistory, offsets: Iterable[int]) -> None:
     for offset in offsets:
-        store.add(OffsetSync(P, offset, offset))
+        history.add(offset, offset)
 
 
 def test_translation_is_exact_at_a_sync_and_stops_one_past_it() -> None:
@@ -45,63 +41,26 @@ def test_a_reset_of_the_remote_partition_is_followed() -> None:
 
 def test_a_reset_of_the_source_partition_forgets_what_was_before() -> None:
     history = history_of((100, 200), (150, 251), (20, 20))
-    assert history.kept == [(20, 20)]
+    assert upstream_offsets(history) == [20]
     assert history.downstream_of(20) == 20
     assert history.downstream_of(19) is None
 
 
-def test_nothing_is_told_before_the_topic_is_read_to_its_end() -> None:
-    store = OffsetSyncStore(must_read_to_end=True)
-    assert store.history(P) is None
-    store.add(OffsetSync(P, 100, 200))
-    assert store.history(P) is None
-    store.mark_read_to_end()
-    history = store.history(P)
-    assert history is not None
-    assert [history.downstream_of(offset) for offset in (5, 100, 150)] == [None, 200, 201]
-
-
 def test_nothing_is_told_of_a_partition_without_syncs() -> None:
-    store = OffsetSyncStore(must_read_to_end=True)
-    store.mark_read_to_end()
-    assert store.history(P) is None
-    assert SyncHistory().oldest is None
     assert SyncHistory().downstream_of(5) is None
 
 
-def test_too_old_is_told_apart_from_unknown() -> None:
-    history = history_of((100, 200))
-    assert history.oldest == 100
-    assert history.downstream_of(99) is None
+def test_what_is_too_old_is_not_told() -> None:
+    assert history_of((100, 200)).downstream_of(99) is None
 
 
-def test_when_no_checkpoints_are_known_only_the_end_of_the_first_read_counts() -> None:
-    store = OffsetSyncStore(must_read_to_end=True)
-    add_equal(store, range(0, 1001, 10))
-    store.mark_read_to_end()
-    assert upstream_offsets(store.history(P)) == [1000]
-    add_equal(store, range(1010, 10001, 10))
-    kept = [10000, 9990, 9970, 9940, 9880, 9640, 9160, 8680, 6760, 4840, 1000]
-    assert upstream_offsets(store.history(P)) == kept
-    history = store.history(P)
-    assert history is not None
-    assert history.downstream_of(999) is None
-    assert history.downstream_of(1000) == 1000
-    assert history.downstream_of(1001) == history.downstream_of(4839) == 1001
-    add_equal(store, [1500])
-    assert [history.downstream_of(offset) for offset in (1499, 1500, 2000)] == [None, 1500, 1501]
-
-
-def test_when_checkpoints_are_known_the_history_of_the_first_read_is_kept() -> None:
-    store = OffsetSyncStore(must_read_to_end=False)
-    add_equal(store, range(0, 1001, 10))
-    store.mark_read_to_end()
-    assert upstream_offsets(store.history(P)) == [1000, 990, 960, 900, 840, 720, 480, 0]
-    add_equal(store, range(1000, 10001, 10))
+def test_the_history_of_the_first_read_is_kept() -> None:
+    history = SyncHistory()
+    add_equal(history, range(0, 1001, 10))
+    assert upstream_offsets(history) == [1000, 990, 960, 900, 840, 720, 480, 0]
+    add_equal(history, range(1000, 10001, 10))
     kept = [10000, 9990, 9960, 9900, 9840, 9600, 9120, 8640, 7680, 3840, 0]
-    assert upstream_offsets(store.history(P)) == kept
-    history = store.history(P)
-    assert history is not None
+    assert upstream_offsets(history) == kept
     assert [history.downstream_of(offset) for offset in (0, 1, 3840, 3841)] == [0, 1, 3840, 3841]
 
 
@@ -126,8 +85,7 @@ def test_translation_may_go_back_as_syncs_expire() -> None:
 
 
 def test_syncs_of_equal_offsets_are_different_syncs() -> None:
-    history = history_of((0, 0), (0, 0))
-    assert history.kept == [(0, 0), (0, 0)]
+    assert upstream_offsets(history_of((0, 0), (0, 0))) == [0, 0]
 
 
 def assert_few_expire(first: int, steps: Iterable[int], most: int) -> None:
@@ -139,11 +97,11 @@ def assert_few_expire(first: int, steps: Iterable[int], most: int) -> None:
         history.add(newest, newest)
         slots = [sync.upstream for sync in history._slots]
         assert slots[0] == newest
-        assert slots[-1] == history.oldest == first
+        assert slots[-1] == first
         if step > 0:
             assert_neighbours_are_well_spaced(history)
-        assert count + 1 - len(history.kept) <= most
-        count = len(history.kept)
+        assert count + 1 - len(upstream_offsets(history)) <= most
+        count = len(upstream_offsets(history))
 
 
 def assert_neighbours_are_well_spaced(history: SyncHistory) -> None:
