@@ -82,7 +82,7 @@ def open_real_connect(folder: Path, properties: Mapping[str, str]) -> Iterator[R
     port = pick_port()
     file, log4j, log = folder / "worker.properties", folder / "log4j2.properties", folder / "log"
     url = f"http://{LOOPBACK}:{port}"
-    own = {"listeners": url, "plugin.path": str(jars.folder), "plugin.discovery": "hybrid_warn"}
+    own = {"listeners": url, "plugin.discovery": "service_load"}
     write_properties(file, {**properties, **own, "rest.advertised.host.name": LOOPBACK})
     log4j.write_text(LOG4J)
     flags = ["-Xms128m", "-Xmx512m", "-XX:+UseSerialGC", f"-Dlog4j2.configurationFile={log4j}"]

@@ -82,6 +82,27 @@ EXACTLY_ONCE_SOURCE_SUPPORT = Field(
     _WORKER,
 )
 LISTENERS = Field("listeners", LIST, ("http://:8083",), "Where the REST interface listens.", _REST)
+SESSION_TIMEOUT = Field(
+    "session.timeout.ms",
+    MILLISECONDS,
+    timedelta(seconds=10),
+    "Silence after which a worker counts as lost.",
+    _WORKER,
+)
+HEARTBEAT_INTERVAL = Field(
+    "heartbeat.interval.ms",
+    MILLISECONDS,
+    timedelta(seconds=3),
+    "How often a worker says it lives.",
+    _WORKER,
+)
+REBALANCE_TIMEOUT = Field(
+    "rebalance.timeout.ms",
+    MILLISECONDS,
+    timedelta(minutes=1),
+    "How long workers may take to rejoin.",
+    _WORKER,
+)
 
 WORKER: tuple[Field[object], ...] = (
     GROUP_ID,
@@ -138,27 +159,9 @@ WORKER: tuple[Field[object], ...] = (
         "How long to wait for a lost worker.",
         _WORKER,
     ),
-    Field(
-        "session.timeout.ms",
-        MILLISECONDS,
-        timedelta(seconds=10),
-        "Silence after which a worker counts as lost.",
-        _WORKER,
-    ),
-    Field(
-        "heartbeat.interval.ms",
-        MILLISECONDS,
-        timedelta(seconds=3),
-        "How often a worker says it lives.",
-        _WORKER,
-    ),
-    Field(
-        "rebalance.timeout.ms",
-        MILLISECONDS,
-        timedelta(minutes=1),
-        "How long workers may take to rejoin.",
-        _WORKER,
-    ),
+    SESSION_TIMEOUT,
+    HEARTBEAT_INTERVAL,
+    REBALANCE_TIMEOUT,
     Field(
         "worker.sync.timeout.ms",
         MILLISECONDS,

@@ -67,6 +67,10 @@ class Channel:
         with suppress(OSError):
             self._socket.close()
 
+    def wait_up_to(self, within: timedelta) -> None:
+        """Give answers that much time from now on, for requests that a broker holds back."""
+        self._socket.settimeout(within.total_seconds())
+
     def pending(self) -> bool:
         """Whether decrypted bytes wait inside TLS, where `select` cannot see them."""
         return isinstance(self._socket, ssl.SSLSocket) and self._socket.pending() > 0
