@@ -25,8 +25,6 @@ _HINTS = {
     "internal.value.converter": "gone since Kafka 3.0, stored values are always plain JSON",
     "internal.key.converter.schemas.enable": "gone since Kafka 3.0, stored keys are always plain JSON",
     "internal.value.converter.schemas.enable": "gone since Kafka 3.0, stored values are always plain JSON",
-    "rest.port": "gone since Kafka 3.0, write listeners",
-    "rest.host.name": "gone since Kafka 3.0, write listeners",
     "enable": "write enabled",
     "emit.heartbeats": "write emit.heartbeats.enabled",
     "emit.checkpoints": "write emit.checkpoints.enabled",

@@ -81,6 +81,16 @@ EXACTLY_ONCE_SOURCE_SUPPORT = Field(
     "Connect's own switch; heliograph never writes a record twice, whatever it says.",
     _WORKER,
 )
+REST_PORT = Field(
+    "rest.port",
+    whole("INT", 0, 65535),
+    None,
+    "The port of `listeners`, as Kafka 2 wrote it.",
+    _WORKER,
+)
+REST_HOST_NAME = Field(
+    "rest.host.name", STRING, "", "The host of `listeners`, as Kafka 2 wrote it.", _WORKER
+)
 LISTENERS = Field("listeners", LIST, ("http://:8083",), "Where the REST interface listens.", _REST)
 SESSION_TIMEOUT = Field(
     "session.timeout.ms",
@@ -105,6 +115,8 @@ REBALANCE_TIMEOUT = Field(
 )
 
 WORKER: tuple[Field[object], ...] = (
+    REST_PORT,
+    REST_HOST_NAME,
     GROUP_ID,
     Field(
         "client.id",

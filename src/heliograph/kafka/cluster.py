@@ -45,6 +45,7 @@ class Cluster:
         self._channels: dict[int, Channel] = {}
         self._anyone: Channel | None = None
         self._addresses: dict[int, tuple[str, int]] = {}
+        self._cluster_id = ""
 
     def close(self) -> None:
         for node in list(self._channels):
@@ -99,6 +100,7 @@ class Cluster:
             MetadataRequest(topics=wanted, allow_auto_topic_creation=False), newest=12
         )
         self._addresses = {b.node_id: (b.host, b.port) for b in response.brokers}
+        self._cluster_id = response.cluster_id or ""
         topics = {}
         for found in response.topics:
             if found.error_code in LOST_TOPIC:
@@ -116,6 +118,11 @@ class Cluster:
                 internal=bool(found.is_internal),
             )
         return topics
+
+    def cluster_id(self) -> str:
+        """Return the id that the cluster gave itself."""
+        self.describe(())
+        return self._cluster_id
 
     def _call_anyone(self, request: Any, newest: int | None) -> Any:
         if self._anyone is not None:

@@ -5,6 +5,7 @@ import pytest
 
 from heliograph.config.connectors import load_connector, load_worker
 from heliograph.config.fields import Part
+from heliograph.config.listeners import Listener, read_listener
 from heliograph.config.settings_connector import IDENTITY_POLICY
 from heliograph.errors import ConfigError
 from heliograph.model import Flow
@@ -62,8 +63,34 @@ def test_a_worker_of_a_seed_loads_with_its_old_keys_named() -> None:
         "internal.value.converter",
         "internal.key.converter.schemas.enable",
         "internal.value.converter.schemas.enable",
-        "rest.port",
     ]
+    assert read_listener(found.props) == Listener("127.0.0.1", 8083, "http://127.0.0.1:8083")
+
+
+@pytest.mark.parametrize(
+    ("props", "listener"),
+    [
+        ({}, ("127.0.0.1", 8083, "http://127.0.0.1:8083")),
+        ({"listeners": "http://:9000"}, ("127.0.0.1", 9000, "http://127.0.0.1:9000")),
+        ({"listeners": "http://0.0.0.0:9000"}, ("0.0.0.0", 9000, "http://127.0.0.1:9000")),
+        (
+            {"listeners": "HTTP://connect-1:80, http://b:81", "rest.advertised.host.name": "c"},
+            ("connect-1", 80, "http://c:80"),
+        ),
+        ({"listeners": "http://[::1]:9000"}, ("::1", 9000, "http://[::1]:9000")),
+        ({"rest.port": "9", "rest.host.name": "h"}, ("h", 9, "http://h:9")),
+    ],
+)
+def test_rest_is_for_this_machine_alone_unless_a_host_is_named(
+    props: dict[str, str], listener: tuple[str, int, str]
+) -> None:
+    assert read_listener(props) == listener
+
+
+@pytest.mark.parametrize("written", ["8083", "ftp://h:1", "http://h", "http://h:99999"])
+def test_a_listener_that_is_no_url_is_a_mistake(written: str) -> None:
+    with pytest.raises(ConfigError, match=r"listeners.*http://127\.0\.0\.1:8083"):
+        read_listener({"listeners": written})
 
 
 @pytest.mark.parametrize("suffix", ["json", "properties"])

@@ -1,0 +1,77 @@
+"""The positions of one connector in Connect's offsets topic, as its REST API shows and sets them."""
+
+from contextlib import closing
+
+from heliograph.config.connectors import ConnectorConfig
+from heliograph.config.fields import Part
+from heliograph.control.connect import Offset
+from heliograph.kafka.cluster import Cluster
+from heliograph.kafka.table import Table
+from heliograph.policy.alter_offsets import (
+    check_checkpoint_offset,
+    check_heartbeat_offset,
+    check_source_offset,
+)
+from heliograph.wire.connect_records import (
+    SourceOffset,
+    decode_source_key,
+    decode_source_offset,
+    encode_source_key,
+    encode_source_offset,
+)
+
+_CHECKS = {
+    Part.SOURCE: check_source_offset,
+    Part.CHECKPOINT: check_checkpoint_offset,
+    Part.HEARTBEAT: check_heartbeat_offset,
+}
+
+
+def read_offsets(connector: ConnectorConfig) -> list[Offset]:
+    """Return every saved position; checkpoints and heartbeats have none."""
+    storage = connector.config.offset_storage
+    found = []
+    with closing(Cluster(storage.endpoint)) as cluster:
+        if storage.name not in cluster.describe([storage.name]):
+            return []
+        for raw_key, raw_value in Table(cluster, storage.name).read().items():
+            key = decode_source_key(raw_key)
+            offset = decode_source_offset(raw_value)
+            if key is None or key.connector != connector.name or offset is None:
+                continue
+            place = {
+                "cluster": key.cluster,
+                "partition": key.partition.index,
+                "topic": key.partition.topic,
+            }
+            found.append({"partition": place, "offset": {"offset": offset.upstream - 1}})
+    return sorted(found, key=lambda o: (o["partition"]["topic"], o["partition"]["partition"]))
+
+
+def write_offsets(connector: ConnectorConfig, offsets: list[Offset] | None) -> None:
+    """Set positions, delete those whose offset is None, or all with None; ConfigError refuses.
+
+    A position that was set by hand has no downstream offset: the flow goes on behind what is there.
+    """
+    if offsets is None:
+        offsets = [{**offset, "offset": None} for offset in read_offsets(connector)]
+    rows: dict[bytes, bytes | None] = {}
+    for entry in offsets:
+        partition, offset = entry.get("partition"), entry.get("offset")
+        _CHECKS[connector.part](partition, offset)
+        if connector.part is not Part.SOURCE or not isinstance(partition, dict):
+            continue
+        if set(partition) != {"cluster", "partition", "topic"}:
+            continue  # only a deletion may name what cannot be there
+        key = encode_source_key(
+            connector.name, partition["cluster"], partition["topic"], partition["partition"]
+        )
+        rows[key] = (
+            None if offset is None else encode_source_offset(SourceOffset(offset["offset"] + 1))
+        )
+    storage = connector.config.offset_storage
+    if rows:
+        with closing(Cluster(storage.endpoint)) as cluster:
+            table = Table(cluster, storage.name)
+            table.ensure(storage.partitions, storage.replication_factor)
+            table.write(rows)

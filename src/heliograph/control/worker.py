@@ -1,0 +1,311 @@
+"""One worker of a Connect group: runs its share of the connectors, and answers for all of them.
+
+Connectors live in the group's config topic, which any worker may write and all follow; what they do is
+in the status topic. So every worker can answer every request by itself, and none needs another one.
+"""
+
+import logging
+import threading
+from collections import Counter
+from collections.abc import Mapping
+from datetime import timedelta
+
+from heliograph.config.connectors import ConnectorConfig, WorkerConfig, connector_config
+from heliograph.config.properties import properties_of
+from heliograph.control.config_store import ConfigStore
+from heliograph.control.connect import (
+    Config,
+    ConnectorInfo,
+    ConnectorStatus,
+    Offset,
+    RestError,
+    RunState,
+    TargetState,
+    TaskStatus,
+)
+from heliograph.control.connector_offsets import read_offsets, write_offsets
+from heliograph.control.instances import Instances, Report, Wanted
+from heliograph.control.membership import Assignment, Membership
+from heliograph.control.status_store import StatusStore
+from heliograph.errors import ConfigError, MirrorError
+from heliograph.kafka.cluster import Cluster
+
+log = logging.getLogger(__name__)
+
+_TICK = timedelta(milliseconds=500)
+_STOPPING = timedelta(seconds=30)
+
+
+class Worker:
+    """A herder whose connectors are shared by a group."""
+
+    def __init__(self, config: WorkerConfig, url: str, version: str) -> None:
+        self._config = config
+        self._id = url.split("://", 1)[-1].rstrip("/")
+        self._configs = ConfigStore(config)
+        self._statuses = StatusStore(config, version)
+        spark = {key: str(value) for key, value in config.props.items() if key.startswith("spark.")}
+        self._instances = Instances(config, spark)
+        self._membership = Membership(config, url, self._assigned, self._all_connectors)
+        self._share: tuple[int, frozenset[str]] = -1, frozenset()
+        self._restarts: Counter[str] = Counter()
+        self._told: dict[str, Report] = {}
+        self._known: set[str] = set()
+        self._wake = threading.Event()
+        self._applied = threading.Condition()
+        self._done_with: tuple[int, frozenset[str]] | None = None
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="worker", daemon=True)
+
+    def start(self) -> None:
+        """Read the group's topics, making them if need be, and take part in the group."""
+        self._configs.open()
+        self._statuses.open()
+        self._thread.start()
+        self._membership.start()
+
+    def stop(self) -> None:
+        """Stop this worker's connectors and leave the group: the others take over at once."""
+        self._membership.close()
+        self._stopping.set()
+        self._wake.set()
+        self._thread.join(_STOPPING.total_seconds())
+        self._instances.close()
+        self._configs.close()
+        self._statuses.close()
+
+    def alive(self) -> bool:
+        """Whether this worker can still do its work."""
+        return self._instances.alive()
+
+    def cluster_id(self) -> str:
+        cluster = Cluster(self._config.endpoint)
+        try:
+            return cluster.cluster_id()
+        finally:
+            cluster.close()
+
+    def health(self) -> tuple[str, str]:
+        return self._membership.state()
+
+    def connectors(self) -> list[str]:
+        return self._configs.connectors()
+
+    def info(self, name: str) -> ConnectorInfo:
+        return ConnectorInfo(name, self._properties(name), self._configs.tasks(name))
+
+    def status(self, name: str) -> ConnectorStatus:
+        if self._configs.properties(name) is not None:
+            _, mine = self._share
+            report = self._instances.reports().get(name) if name in mine else None
+            told = self._status(name, report) if report else self._statuses.status(name)
+            if told is not None:
+                return told
+        raise RestError(404, f"No status found for connector {name}")
+
+    def put_config(
+        self,
+        name: str,
+        config: Mapping[str, str],
+        *,
+        must_be_new: bool = False,
+        state: TargetState = TargetState.STARTED,
+    ) -> tuple[ConnectorInfo, bool]:
+        self._configs.refresh()
+        is_new = self._configs.properties(name) is None
+        if must_be_new and not is_new:
+            raise RestError(409, f"Connector {name} already exists")
+        self._configs.put_connector(name, {**config, "name": name}, state if is_new else None)
+        self._wake.set()
+        return self.info(name), is_new
+
+    def delete(self, name: str) -> None:
+        self._properties(name)
+        self._configs.remove_connector(name)
+        self._statuses.delete_connector(name)
+        self._statuses.delete_topics(name)
+        self._wake.set()
+
+    def set_target_state(self, name: str, state: TargetState) -> None:
+        if self._configs.properties(name) is None:
+            raise RestError(404, f"Unknown connector {name}")
+        if state is TargetState.STOPPED:
+            self._configs.put_tasks(name, ())
+        self._configs.put_target_state(name, state)
+        self._wake.set()
+
+    def restart(
+        self, name: str, *, include_tasks: bool = False, only_failed: bool = False
+    ) -> ConnectorStatus:
+        if self._configs.properties(name) is None:
+            raise RestError(404, f"Unknown connector: {name}")
+        now = self.status(name)
+        self._configs.request_restart(name, include_tasks=include_tasks, only_failed=only_failed)
+        self._wake.set()
+        return planned_restart(now, include_tasks=include_tasks, only_failed=only_failed)
+
+    def restart_task(self, name: str, index: int) -> None:
+        self._properties(name)
+        if index not in {task.index for task in self.status(name).tasks}:
+            raise RestError(404, f"Unknown task: {name}-{index}")
+        # A slice is not started alone: its connector is, and finds the others where they were.
+        self._configs.request_restart(name, include_tasks=True, only_failed=False)
+        self._wake.set()
+
+    def topics(self, name: str) -> list[str]:
+        return self._statuses.topics(name)
+
+    def reset_topics(self, name: str) -> None:
+        self._statuses.delete_topics(name)
+
+    def offsets(self, name: str) -> list[Offset]:
+        return read_offsets(self._connector(name))
+
+    def alter_offsets(self, name: str, offsets: list[Offset] | None) -> None:
+        connector = self._connector(name)
+        stopped = self._configs.target_state(name) is TargetState.STOPPED
+        if not stopped or self.status(name).state is not RunState.STOPPED:
+            raise RestError(
+                400,
+                "Connectors must be in the STOPPED state before their offsets can be modified. This can be "
+                f"done for connector {name} by issuing a 'PUT' request to the '/connectors/{name}/stop' endpoint",
+            )
+        try:
+            write_offsets(connector, offsets)
+        except ConfigError as exc:
+            raise RestError(400, str(exc)) from exc
+
+    def _properties(self, name: str) -> Config:
+        found = self._configs.properties(name)
+        if found is None:
+            raise RestError(404, f"Connector {name} not found")
+        return found
+
+    def _connector(self, name: str) -> ConnectorConfig:
+        written = properties_of(self._properties(name), f"connector {name}")
+        return connector_config(written, name, self._config)
+
+    def _all_connectors(self) -> set[str]:
+        self._configs.refresh()
+        return set(self._configs.connectors())
+
+    def _assigned(self, assignment: Assignment) -> None:
+        """Take a new share; return when all that is not in it has stopped."""
+        share = assignment.generation, frozenset(assignment.connectors)
+        with self._applied:
+            self._share = share
+            self._wake.set()
+            done = self._applied.wait_for(
+                lambda: self._done_with == share or self._stopping.is_set(),
+                _STOPPING.total_seconds(),
+            )
+        log.info("worker %s has connectors=%s", self._id, sorted(assignment.connectors))
+        if not done:
+            log.warning("connectors do not stop in time; what they write from now on is fenced off")
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            self._wake.wait(_TICK.total_seconds())
+            self._wake.clear()
+            try:
+                self._work()
+            except MirrorError as exc:
+                log.warning("worker %s: %s", self._id, exc)
+            except Exception:  # the edge of a thread that must not end
+                log.exception("worker %s", self._id)
+
+    def _work(self) -> None:
+        """Bring what runs here in line with what the group's topics and the group say."""
+        with self._applied:
+            share = self._share
+        generation, mine = share
+        self._reconcile(mine)
+        with self._applied:
+            self._done_with = share
+            self._applied.notify_all()
+        self._configs.refresh()
+        self._statuses.refresh()
+        names = set(self._configs.connectors())
+        if names != self._known:
+            self._known = names
+            self._membership.rejoin()
+        for asked in self._configs.take_restarts():
+            if asked.name in mine and self._is_affected(asked.name, asked.only_failed):
+                self._restarts[asked.name] += 1
+        self._reconcile(mine)
+        for name, report in self._instances.reports().items():
+            self._tell(name, report, generation)
+
+    def _reconcile(self, mine: frozenset[str]) -> None:
+        wanted = {}
+        for name in mine:
+            config = self._configs.properties(name)
+            if config is not None:
+                target = self._configs.target_state(name)
+                written = tuple(sorted(config.items()))
+                wanted[name] = Wanted(written, target, self._restarts[name])
+        for gone in set(self._told) - set(wanted):
+            del self._told[gone]
+        self._instances.reconcile(wanted)
+
+    def _is_affected(self, name: str, only_failed: bool) -> bool:
+        report = self._instances.reports().get(name)
+        if report is None or not only_failed:
+            return report is not None
+        return RunState.FAILED in (report.state, *(task.state for task in report.tasks))
+
+    def _tell(self, name: str, report: Report, generation: int) -> None:
+        """Write down what changed of a connector since the last time."""
+        before = self._told.get(name)
+        if before == report:
+            return
+        if report.state is not RunState.PAUSED:
+            self._tell_tasks(name, report)
+        status = self._status(name, report)
+        if self._statuses.put_connector_status(status, generation, unless_newer=True):
+            told = self._statuses.status(name)
+            for task in told.tasks if told else ():
+                if task.index >= len(status.tasks):
+                    self._statuses.delete_task(name, task.index)
+            for task in status.tasks:
+                self._statuses.put_task_status(name, task, generation, unless_newer=True)
+        for topic in self._instances.topics(name):
+            self._statuses.put_topic(name, topic)
+        self._told[name] = report
+
+    def _tell_tasks(self, name: str, report: Report) -> None:
+        own = self._configs.properties(name)
+        if own is None:
+            return
+        tasks = tuple({**own, **task.config} for task in report.tasks)
+        if tasks != self._configs.tasks(name):
+            self._configs.put_tasks(name, tasks)
+
+    def _status(self, name: str, report: Report) -> ConnectorStatus:
+        """Return a report in Connect's words; a paused connector keeps its tasks."""
+        if report.state is RunState.PAUSED:
+            tasks = tuple(
+                TaskStatus(index, RunState.PAUSED, self._id)
+                for index in range(len(self._configs.tasks(name)))
+            )
+        else:
+            tasks = tuple(
+                TaskStatus(index, task.state, self._id, task.trace)
+                for index, task in enumerate(report.tasks)
+            )
+        return ConnectorStatus(name, report.state, self._id, tasks, report.trace)
+
+
+def planned_restart(
+    now: ConnectorStatus, *, include_tasks: bool, only_failed: bool
+) -> ConnectorStatus:
+    """Return a connector's status with all that is about to be restarted marked so."""
+
+    def after(state: RunState) -> RunState:
+        return RunState.RESTARTING if not only_failed or state is RunState.FAILED else state
+
+    tasks = tuple(
+        TaskStatus(t.index, after(t.state) if include_tasks else t.state, t.worker_id, t.trace)
+        for t in now.tasks
+    )
+    return ConnectorStatus(now.name, after(now.state), now.worker_id, tasks, now.trace)
