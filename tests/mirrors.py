@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -56,12 +56,14 @@ class Mirror:
         folder: Path,
         properties: Mapping[str, str],
         environment: Mapping[str, str] | None = None,
+        arguments: Sequence[str] = (),
     ) -> None:
-        """Take where to work, and what the process finds in its environment beside ours."""
+        """Take where to work, what the process finds in its environment beside ours, and more arguments."""
         folder.mkdir(parents=True, exist_ok=True)
         self.file = folder / "mm2.properties"
         self.log = folder / "mirror.log"
         self._environment = {**os.environ, "PYTHONPATH": "src", **(environment or {})}
+        self._arguments = arguments
         self._process: subprocess.Popen[bytes] | None = None
         self.write(properties)
 
@@ -83,7 +85,7 @@ class Mirror:
         assert not self.is_alive, "the mirror runs already"
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "heliograph", "run", str(self.file)],
+                [sys.executable, "-m", "heliograph", "run", str(self.file), *self._arguments],
                 cwd=_ROOT,
                 env=self._environment,
                 stdout=log,

@@ -28,6 +28,9 @@ COMMANDS: dict[str, Command] = {
     "translate-offsets": Command(
         "heliograph.cli.translate:translate_offsets", "Where a consumer group may continue."
     ),
+    "package": Command(
+        "heliograph.cli.package:package", "Pack heliograph for the executors of a Spark cluster."
+    ),
     "kafka": Command("heliograph.cli.kafka:app", "Run real Kafka clusters on this machine."),
 }
 

@@ -4,6 +4,8 @@ import logging
 import signal
 import sys
 import threading
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -13,9 +15,22 @@ from heliograph.cli.flows import select_flows
 from heliograph.cli.logs import set_up_logs
 from heliograph.config.mirror import load_mirror
 from heliograph.control.supervisor import Supervisor
-from heliograph.errors import MirrorError
+from heliograph.errors import ConfigError, MirrorError
 
 log = logging.getLogger("heliograph")
+
+
+def parse_spark(pairs: Sequence[str]) -> dict[str, str]:
+    """Return what `--spark key=value` gave, by key."""
+    given = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals or not key.startswith("spark."):
+            raise ConfigError(
+                f"--spark {pair}: write key=value with a key of Spark, such as spark.master=spark://host:7077."
+            )
+        given[key] = value
+    return given
 
 
 def run(
@@ -25,6 +40,13 @@ def run(
     flow: Annotated[
         list[str] | None, typer.Option(help="Run only this flow, such as 'A->B'; may be repeated.")
     ] = None,
+    spark: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A key of Spark as key=value, before what FILE says; may be repeated.",
+            metavar="KEY=VALUE",
+        ),
+    ] = None,
 ) -> None:
     """Mirror what FILE says until SIGTERM or Ctrl-C, then drain, save and exit 0."""
     set_up_logs()
@@ -32,7 +54,9 @@ def run(
     for warning in config.warnings:
         log.warning("%s", warning)
     beating = () if flow else config.heartbeat_flows
-    supervisor = Supervisor(select_flows(config, flow or []), beating)
+    given = parse_spark(spark or [])
+    flows = [replace(c, spark={**c.spark, **given}) for c in select_flows(config, flow or [])]
+    supervisor = Supervisor(flows, beating)
     stopping = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopping.set())

@@ -16,6 +16,7 @@ from heliograph.config.flow import FlowConfig
 from heliograph.dataplane.assignment import Limits
 from heliograph.dataplane.job import FlowJob, JobOptions
 from heliograph.dataplane.lease_server import LeaseServer
+from heliograph.dataplane.masters import is_local
 from heliograph.dataplane.partitions import MADE_ANEW, Partition, Stop
 from heliograph.dataplane.session import Engine
 from heliograph.errors import MirrorError
@@ -76,7 +77,7 @@ class FlowStatus:
 
 def slices_for(config: FlowConfig) -> int:
     """Return how many tasks a flow gets: more than there are cores only helps on a real cluster."""
-    if config.spark.get("spark.master", "local").startswith("local"):
+    if is_local(config.spark):
         return min(config.tasks_max, os.cpu_count() or 1)
     return config.tasks_max
 
@@ -184,6 +185,9 @@ class FlowRunner(threading.Thread):
             while not self._engine.wait(_TICK):
                 if self._stopping.is_set():
                     return
+                trouble = self._engine.trouble()
+                if trouble is not None:
+                    self._failed(trouble)
             job.start(self._engine)
             self._job, self._upkeep = job, upkeep
             upkeep.start()

@@ -24,7 +24,7 @@ class Supervisor:
         slots = sum(slices_for(config) for config in flows)
         spark = {key: value for config in flows for key, value in config.spark.items()}
         self.engine = Engine(slots, spark)
-        self._leases = LeaseServer()
+        self._leases = LeaseServer(spark)
         self._runners = [FlowRunner(config, self.engine, self._leases) for config in flows]
         self._groups = {str(config.flow): GroupUpkeep(config) for config in flows}
         self._hearts = {str(c.flow): HeartbeatUpkeep(c) for c in (*flows, *beating)}

@@ -18,12 +18,14 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 from pyspark.errors import PySparkException
 from pyspark.sql.streaming.query import StreamingQuery
 
 from heliograph.dataplane.assignment import Assignment, Claim, Limits, Share
+from heliograph.dataplane.attendance import Attendance, describe_missed
 from heliograph.dataplane.latency import LatencyBuckets
 from heliograph.dataplane.lease import LeaseLost
 from heliograph.dataplane.lease_server import LeaseServer, Line
@@ -74,6 +76,8 @@ class FlowJob:
         self._partitions: dict[TopicPartition, Partition] = {}
         self._slices: list[tuple[TopicPartition, ...]] = []
         self._attempts: dict[int, Attempt] = {}
+        self._attendance = Attendance(options.slices)
+        self._engine: Engine | None = None
         self._target = Cluster(options.target)
         self._fencing = threading.Lock()
         self._query: StreamingQuery | None = None
@@ -126,11 +130,13 @@ class FlowJob:
             "lease.secret": self._leases.secret,
         }
         self._ending = False
+        self._engine = engine
+        engine.seat(self._options.key, self._options.slices)
         stream = engine.session().readStream.format(FORMAT).options(**options).load()
         checkpoint = tempfile.mkdtemp(prefix="epochs-", dir=engine.scratch)
         self._query = (
             stream.writeStream.format(FORMAT)
-            .options(**options, checkpointLocation=checkpoint)
+            .options(**options, checkpointLocation=Path(checkpoint).as_uri())
             .queryName(self._options.key)
             .start()
         )
@@ -162,6 +168,8 @@ class FlowJob:
         if self._query is not None:
             self._query.stop()
             self._query = None
+        if self._engine is not None:
+            self._engine.seat(self._options.key, 0)
         self._leases.forget(self._options.key, self)
         self._target.close()
         return drained
@@ -205,10 +213,34 @@ class FlowJob:
             found = {t for a in self._attempts.values() if not a.done for t in a.troubles.values()}
             if self._grant_trouble is not None:
                 found.add(self._grant_trouble)
-            return sorted(found)
+        starved = self._starved()
+        if starved is not None:
+            found.add(starved)
+        return sorted(found)
+
+    def _starved(self) -> str | None:
+        """Return the sentence about tasks that Spark does not start, or starts by turns."""
+        engine = self._engine
+        if engine is None:
+            return None
+        with self._lock:
+            missed = self._attendance.missed(self._resting(), time.monotonic())
+        starved = engine.shortage()
+        cores = engine.cores()
+        if starved is None and missed and cores is not None:
+            starved = describe_missed(missed, cores)
+        return starved
+
+    def _resting(self) -> set[int]:
+        """Return the slices that are done with an epoch in which others are still at work."""
+        done = {i for i, a in self._attempts.items() if a.done and a.epoch == self.epochs}
+        working = any(not a.done for a in self._attempts.values())
+        return done if working else set()
 
     def grant(self, line: Line, claim: Claim) -> Assignment:
         """Give a task its partitions: once per attempt, the same to its reader and its writer."""
+        with self._lock:
+            self._attendance.came(claim.slice_index, claim.role, line)
         with self._fencing:
             attempt = self._attempts.get(claim.slice_index)
             if attempt is not None and claim.task < attempt.task:
@@ -225,6 +257,7 @@ class FlowJob:
                     raise
         with self._lock:
             attempt.lines[claim.role] = line
+            attempt.epoch = max(attempt.epoch, claim.epoch)
             self.epochs = max(self.epochs, claim.epoch)
             if self._ending:
                 line.send({"end": True})

@@ -9,12 +9,13 @@ import logging
 import secrets
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any, Protocol
 
 from heliograph.dataplane.assignment import Assignment, Claim, encode_line
-from heliograph.errors import MirrorError
+from heliograph.dataplane.masters import LEASE_PORT, driver_host, lease_place
+from heliograph.errors import ConfigError, MirrorError
 
 log = logging.getLogger(__name__)
 
@@ -37,6 +38,7 @@ class Line:
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
         self._lock = threading.Lock()
+        self.is_open = True
 
     def send(self, message: dict[str, Any]) -> None:
         """Say something to the worker; a worker that is gone is noticed where we read."""
@@ -54,13 +56,26 @@ class Line:
 
 
 class LeaseServer:
-    """Listens for the workers of all flows of this driver."""
+    """Listens for the workers of all flows of this driver.
 
-    def __init__(self, host: str = "127.0.0.1") -> None:
+    At loopback for a Spark of this process; else where `spark.driver.bindAddress` or `spark.driver.host`
+    says. Tasks are told `address`.
+    """
+
+    def __init__(self, spark: Mapping[str, str] | None = None) -> None:
+        """Take the spark.* keys that the flows' session is given."""
         self.secret = secrets.token_hex(16)
         self._landlords: dict[str, Landlord] = {}
-        self._listener = socket.create_server((host, 0))
-        self.address: tuple[str, int] = self._listener.getsockname()[:2]
+        place = lease_place(spark or {})
+        try:
+            self._listener = socket.create_server(place)
+        except OSError as exc:
+            raise ConfigError(
+                f"leases: cannot listen at {place[0]}:{place[1]} ({exc.strerror or exc}). "
+                f"Set spark.driver.bindAddress to an address of this machine, and {LEASE_PORT} to a free port."
+            ) from exc
+        port: int = self._listener.getsockname()[1]
+        self.address = (driver_host(spark or {}), port)
         threading.Thread(target=self._accept, name="leases", daemon=True).start()
 
     def register(self, flow: str, landlord: Landlord) -> None:
@@ -98,6 +113,8 @@ class LeaseServer:
             except MirrorError as exc:
                 # The worker sees its lease end, and Spark tries the task again.
                 log.warning("a lease could not be granted: %s", exc)
+            finally:
+                line.is_open = False
 
     def _converse(self, line: Line) -> None:
         messages = line.lines()

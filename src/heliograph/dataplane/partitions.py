@@ -59,6 +59,7 @@ class Attempt:
     task: int
     slots: list[Partition]
     resuming: frozenset[int]
+    epoch: int = 0
     lines: dict[str, Line] = field(default_factory=dict)
     done: bool = False
     troubles: dict[str, str] = field(default_factory=dict)

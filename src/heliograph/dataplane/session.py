@@ -1,81 +1,108 @@
-"""The Spark session: one per driver, with the settings that a stream of long epochs needs."""
+"""The engine: one Spark per driver, started in the background, counted, and started again if it ends."""
 
-import os
-import shlex
 import shutil
-import sys
 import tempfile
 import threading
+import time
 from collections.abc import Mapping
 from concurrent.futures import Future
 from pathlib import Path
 
-from pyspark import SparkConf, SparkContext
-from pyspark.java_gateway import launch_gateway
+from py4j.protocol import Py4JError
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from heliograph.dataplane.source import FORMAT, WARM_UP, MirrorDataSource
+from heliograph.dataplane.attendance import GRACE, Cores, describe_shortage
+from heliograph.dataplane.context import SPARK_LOG, open_session, plan_settings
+from heliograph.dataplane.masters import ENVIRONMENT
 from heliograph.errors import MirrorError
 
-SPARK_LOG = "spark.log"
-_LOG_CONFIG = Path(__file__).with_name("log4j2.properties").as_uri()
-
-# A row must leave the buffers of Python and the JVM as soon as it is there, and a row is a chunk.
-_SETTINGS = {
-    "spark.app.name": "heliograph",
-    "spark.ui.enabled": "false",
-    "spark.driver.memory": "512m",
-    "spark.driver.host": "127.0.0.1",
-    "spark.driver.bindAddress": "127.0.0.1",
-    "spark.buffer.size": "64",
-    "spark.sql.execution.python.udf.buffer.size": "64",
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "1",
-    "spark.python.unix.domain.socket.enabled": "true",
-    "spark.python.daemon.module": "heliograph.dataplane.daemon",
-    "spark.speculation": "false",
-    "spark.sql.streaming.checkpointFileManagerClass": (
-        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
-    ),
-    "spark.sql.streaming.minBatchesToRetain": "2",
-    "spark.sql.adaptive.enabled": "false",
-    "spark.sql.codegen.wholeStage": "true",
-    "spark.ui.showConsoleProgress": "false",
-    "spark.driver.extraJavaOptions": f"-XX:+UseSerialGC -Dlog4j2.configurationFile={_LOG_CONFIG}",
-}
-
-
-_QUICK_PYTHON = """\
-#!/bin/sh
-kept=
-IFS=:
-for path in $PYTHONPATH; do
-    case $path in *.zip) ;; *) kept="$kept${{kept:+:}}$path" ;; esac
-done
-unset IFS
-PYTHONPATH=$kept exec {python} "$@"
-"""
+_COUNT_EVERY = 5.0
+_TOLD_FOR = 1.0
 
 
 class Engine:
     """The Spark session that all flows of a driver share, and the scratch folder it works in."""
 
     def __init__(self, slots: int, extra: Mapping[str, str]) -> None:
-        self._slots = slots
-        self._extra = extra
+        self._settings = plan_settings(slots, extra)
         self.scratch = Path(tempfile.mkdtemp(prefix="heliograph-"))
+        self._lock = threading.Lock()
         self._opened: Future[SparkSession] = Future()
+        self._context: SparkContext | None = None
+        self._failed_at: float | None = None
+        self._tasks: dict[str, int] = {}
+        self._cores: Cores | None = None
+        self._counted_at = 0.0
+        self._bare_since: float | None = None
+        self._short_since: float | None = None
 
     def start(self) -> None:
         """Start Spark in the background; that takes seconds."""
         threading.Thread(target=self._open, name="spark", daemon=True).start()
 
     def wait(self, within: float) -> bool:
-        """Return whether Spark is up, after waiting for it; raise if it could not be started."""
+        """Return whether Spark is up, after waiting for it; raise if it could not be started.
+
+        A Spark that did not start, or that its cluster has ended, is started again by a later call.
+        """
+        with self._lock:
+            if self._is_over():
+                if self._failed_at is None:
+                    self._opened.result().stop()
+                self._opened, self._failed_at, self._context = Future(), None, None
+                self.start()
+            opened = self._opened
         try:
-            self._opened.result(within)
+            opened.result(within)
         except TimeoutError:
             return False
         return True
+
+    def trouble(self) -> str | None:
+        """Return why a Spark that is coming up does not get further: its cluster gives it no core."""
+        cores, now = self.cores(), time.monotonic()
+        with self._lock:
+            if cores is None or cores.all:
+                self._bare_since = None
+            elif self._bare_since is None:
+                self._bare_since = now
+            since = self._bare_since
+        if since is None or now - since < GRACE.total_seconds():
+            return None
+        return (
+            f"{self._settings['spark.master']} has given Spark no core for {GRACE.seconds} s; "
+            "check that its workers have cores and memory free"
+        )
+
+    def cores(self) -> Cores | None:
+        """Return the cores of all executors that are there; None if Spark cannot say."""
+        now = time.monotonic()
+        context = self._context
+        if context is not None and now - self._counted_at > _COUNT_EVERY:
+            self._counted_at = now
+            try:
+                self._cores = _count_cores(context)
+            except (Py4JError, OSError, AttributeError):
+                self._cores = None  # a context that has just ended; `wait` starts another
+        return self._cores
+
+    def seat(self, key: str, tasks: int) -> None:
+        """Take note of how many tasks a job wants to run at once; 0 when it ends."""
+        with self._lock:
+            self._tasks[key] = tasks
+
+    def shortage(self) -> str | None:
+        """Return the sentence about a Spark that has had too few cores for its flows for some time."""
+        cores, now = self.cores(), time.monotonic()
+        with self._lock:
+            short = describe_shortage(cores, sum(self._tasks.values())) if cores else None
+            if short is None:
+                self._short_since = None
+            elif self._short_since is None:
+                self._short_since = now
+            since = self._short_since
+        return short if since is not None and now - since > GRACE.total_seconds() else None
 
     def session(self) -> SparkSession:
         """Return the session, once it is there, as the calling thread's own."""
@@ -105,9 +132,23 @@ class Engine:
 
     def _open(self) -> None:
         try:
-            self._opened.set_result(open_session(self._slots, self._extra, self.scratch))
+            session = open_session(self._settings, self.scratch, self._note_context)
+            self._opened.set_result(session)
         except Exception as exc:  # noqa: BLE001 - the edge: whoever waits for the session gets it
-            self._opened.set_exception(SparkNotStarted(str(exc), self.last_words()))
+            self._failed_at = time.monotonic()
+            self._opened.set_exception(SparkNotStarted(explain(str(exc)), self.last_words()))
+
+    def _note_context(self, context: SparkContext) -> None:
+        self._context = context
+
+    def _is_over(self) -> bool:
+        """Whether it is time to start Spark anew; a failure is first told to all who wait."""
+        if not self._opened.done():
+            return False
+        if self._failed_at is not None:
+            return time.monotonic() - self._failed_at > _TOLD_FOR
+        context = self._opened.result().sparkContext
+        return self.alive() and bool(context._jsc.sc().isStopped())  # noqa: SLF001
 
     def last_words(self) -> str:
         """Return the end of what Spark wrote to its log."""
@@ -130,56 +171,18 @@ class SparkNotStarted(MirrorError):
         return f"Spark did not start: {self.reason}. Its last lines:\n{self.log}"
 
 
-def open_session(slots: int, extra: Mapping[str, str], scratch: Path) -> SparkSession:
-    """Start Spark with room for `slots` tasks at once; `extra` are the user's own spark.* keys."""
-    os.environ.setdefault("SPARK_LOCAL_DIRS", str(scratch))
-    if extra.get("spark.master", "local").startswith("local"):
-        os.environ.setdefault("PYSPARK_PYTHON", str(_quick_python(scratch)))
-    settings = {
-        "spark.master": f"local[{max(slots, 2)},8]",
-        "spark.sql.warehouse.dir": str(scratch / "warehouse"),
-        **_SETTINGS,
-        **extra,
-    }
-    conf = SparkConf(loadDefaults=False)
-    for key, value in settings.items():
-        conf.set(key, value)
-    # The JVM and the Python workers below it write errors to a file: what matters of them reaches the
-    # driver's own log as one sentence.
-    with (scratch / SPARK_LOG).open("ab") as log:
-        gateway = launch_gateway(conf, {"stdout": log, "stderr": log})  # type: ignore[no-untyped-call]  # pyspark's own
-    session = SparkSession(SparkContext(conf=conf, gateway=gateway))
-    session.dataSource.register(MirrorDataSource)
-    _warm_up(session, scratch)
-    return session
+def explain(reason: str) -> str:
+    """Return what a person can do about a Spark that ran and could not run us, else what it said."""
+    if "No module named 'heliograph'" in reason or "No module named heliograph" in reason:
+        return (
+            "its executors have no heliograph; run `heliograph package`, then set "
+            f"spark.archives={ENVIRONMENT}.tar.gz#{ENVIRONMENT}"
+        )
+    return reason
 
 
-def _quick_python(scratch: Path) -> Path:
-    """Return a command that runs this Python without the zipped pyspark that Spark puts first.
-
-    It is the installed one again, but modules in a zip are compiled anew by each process: 0.7 s
-    instead of 0.2 s for every daemon that Spark starts, of which there are seven.
-    """
-    command = scratch / "python"
-    command.write_text(_QUICK_PYTHON.format(python=shlex.quote(sys.executable)))
-    command.chmod(0o700)
-    return command
-
-
-def _warm_up(session: SparkSession, scratch: Path) -> None:
-    """Run an empty epoch to its commit: Spark starts a Python process for each step on first use.
-
-    Without it the first epoch of a flow would end with a pause of seconds, for the commit's process.
-    """
-    options = {"slices": "1", WARM_UP: "true"}
-    checkpoint = tempfile.mkdtemp(prefix="warm-up-", dir=scratch)
-    (
-        session.readStream.format(FORMAT)
-        .options(**options)
-        .load()
-        .writeStream.format(FORMAT)
-        .options(**options, checkpointLocation=checkpoint)
-        .trigger(availableNow=True)
-        .start()
-        .awaitTermination()
-    )
+def _count_cores(context: SparkContext) -> Cores:
+    spark = context._jsc.sc()  # noqa: SLF001
+    slots = spark.maxNumConcurrentTasks(spark.resourceProfileManager().defaultResourceProfile())
+    busy = sum(info.numRunningTasks() for info in spark.statusTracker().getExecutorInfos())
+    return Cores(slots, max(slots - busy, 0))

@@ -1,0 +1,158 @@
+"""The Spark context: the settings that a stream of long epochs needs, and its start.
+
+Spark starts Python in two places with one command: for planning on the driver, for tasks on executors. On
+a cluster that command is a name, such as `python3.11`, which each side looks up in its own PATH.
+"""
+
+import os
+import shlex
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from py4j.java_gateway import JavaGateway
+from pyspark import SparkConf, SparkContext
+from pyspark.java_gateway import launch_gateway
+from pyspark.sql import SparkSession
+
+from heliograph.dataplane.archive import check_archive
+from heliograph.dataplane.masters import (
+    ENVIRONMENT,
+    LOOPBACK,
+    PYTHON,
+    archives,
+    is_local,
+    plan_cluster,
+    python_name,
+)
+from heliograph.dataplane.source import FORMAT, WARM_UP, MirrorDataSource
+
+SPARK_LOG = "spark.log"
+_LOG_CONFIG = Path(__file__).with_name("log4j2.properties").as_uri()
+
+# A row must leave the buffers of Python and the JVM as soon as it is there, and a row is a chunk.
+_SETTINGS = {
+    "spark.app.name": "heliograph",
+    "spark.ui.enabled": "false",
+    "spark.driver.memory": "512m",
+    "spark.driver.host": LOOPBACK,
+    "spark.driver.bindAddress": LOOPBACK,
+    "spark.buffer.size": "64",
+    "spark.sql.execution.python.udf.buffer.size": "64",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "1",
+    "spark.python.unix.domain.socket.enabled": "true",
+    "spark.python.daemon.module": "heliograph.dataplane.daemon",
+    "spark.speculation": "false",
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+    ),
+    "spark.sql.streaming.minBatchesToRetain": "2",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "true",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.extraJavaOptions": f"-XX:+UseSerialGC -Dlog4j2.configurationFile={_LOG_CONFIG}",
+}
+
+
+_QUICK_PYTHON = """\
+#!/bin/sh
+kept=
+IFS=:
+for path in $PYTHONPATH; do
+    case $path in *.zip) ;; *) kept="$kept${{kept:+:}}$path" ;; esac
+done
+unset IFS
+PYTHONPATH=$kept exec {python} "$@"
+"""
+
+
+def plan_settings(slots: int, extra: Mapping[str, str]) -> dict[str, str]:
+    """Return all settings of a session with `slots` tasks at once; `extra` are the user's own keys."""
+    if is_local(extra):
+        return {"spark.master": f"local[{max(slots, 2)},8]", **_SETTINGS, **extra}
+    for place, name in archives(extra):
+        if name == ENVIRONMENT and "://" not in place:
+            check_archive(Path(place))
+    return {**_SETTINGS, **plan_cluster(extra, slots)}
+
+
+def open_session(
+    settings: Mapping[str, str], scratch: Path, on_context: Callable[[SparkContext], None]
+) -> SparkSession:
+    """Start Spark; `on_context` hears of the context before any task ran, which may take long.
+
+    If this process has a JVM of Spark already, the new context runs in that one.
+    """
+    os.environ.setdefault("SPARK_LOCAL_DIRS", str(scratch))
+    _set_python(settings, scratch)
+    conf = SparkConf(loadDefaults=False)
+    conf.set("spark.sql.warehouse.dir", (scratch / "warehouse").as_uri())
+    for key, value in settings.items():
+        conf.set(key, value)
+    session = SparkSession(SparkContext(conf=conf, gateway=_gateway(conf, scratch)))
+    on_context(session.sparkContext)
+    try:
+        session.dataSource.register(MirrorDataSource)
+        _warm_up(session, scratch)
+    except BaseException:
+        session.stop()
+        raise
+    return session
+
+
+def _gateway(conf: SparkConf, scratch: Path) -> JavaGateway:
+    """Return the way to a JVM: the one there is, which outlives its contexts, or a new one."""
+    known = SparkContext._gateway  # noqa: SLF001
+    if known is not None and known.proc.poll() is None:
+        return known
+    # The JVM and the Python workers below it write errors to a file: what matters of them reaches the
+    # driver's own log as one sentence.
+    with (scratch / SPARK_LOG).open("ab") as log:
+        return launch_gateway(conf, {"stdout": log, "stderr": log})  # type: ignore[no-untyped-call]  # pyspark's own
+
+
+def _set_python(settings: Mapping[str, str], scratch: Path) -> None:
+    """Choose the command that Spark starts Python with, here and on executors."""
+    name = python_name()
+    quick = _quick_python(scratch / "bin" / name)
+    if PYTHON in settings:
+        os.environ["PYSPARK_PYTHON"] = settings[PYTHON]
+    elif is_local(settings):
+        os.environ.setdefault("PYSPARK_PYTHON", str(quick))
+    else:
+        os.environ.setdefault("PYSPARK_PYTHON", name)
+        os.environ["PATH"] = os.pathsep.join(
+            (str(quick.parent), os.environ.get("PATH", os.defpath))
+        )
+
+
+def _quick_python(command: Path) -> Path:
+    """Write a command that runs this Python without the zipped pyspark that Spark puts first.
+
+    It is the installed one again, but modules in a zip are compiled anew by each process: 0.7 s
+    instead of 0.2 s for every daemon that Spark starts, of which there are seven.
+    """
+    command.parent.mkdir(exist_ok=True)
+    command.write_text(_QUICK_PYTHON.format(python=shlex.quote(sys.executable)))
+    command.chmod(0o700)
+    return command
+
+
+def _warm_up(session: SparkSession, scratch: Path) -> None:
+    """Run an empty epoch to its commit: Spark starts a Python process for each step on first use.
+
+    Without it the first epoch of a flow would end with a pause of seconds, for the commit's process.
+    """
+    options = {"slices": "1", WARM_UP: "true"}
+    checkpoint = tempfile.mkdtemp(prefix="warm-up-", dir=scratch)
+    (
+        session.readStream.format(FORMAT)
+        .options(**options)
+        .load()
+        .writeStream.format(FORMAT)
+        .options(**options, checkpointLocation=Path(checkpoint).as_uri())
+        .trigger(availableNow=True)
+        .start()
+        .awaitTermination()
+    )
