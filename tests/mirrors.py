@@ -51,6 +51,8 @@ def mesh_properties(
 class Mirror:
     """`heliograph run` on a file; leaving the context ends it as an operator would and expects exit code 0."""
 
+    command = "run"
+
     def __init__(
         self,
         folder: Path,
@@ -85,7 +87,7 @@ class Mirror:
         assert not self.is_alive, "the mirror runs already"
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "heliograph", "run", str(self.file), *self._arguments],
+                [sys.executable, "-m", "heliograph", self.command, str(self.file), *self._arguments],
                 cwd=_ROOT,
                 env=self._environment,
                 stdout=log,

@@ -78,7 +78,7 @@ def demo(
         produced = [producer.stop() for producer in producers]
         console.print("Producing ended; waiting until all of it is on the other side ...")
         _wait(supervisor, lambda s: sum(f.records for f in s) >= sum(produced), _CATCH_UP)
-        latencies = {f.flow: f.latency_ms for f in supervisor.status()}
+        latencies = {f.flow: f.latency_ms for f in supervisor.flows()}
         supervisor.stop_flows()
         console.print("Verifying record by record (a Spark job that reads both sides) ...")
         session = supervisor.engine.session()
@@ -116,12 +116,12 @@ def _watch(console: Console, supervisor: Supervisor, seconds: int, live: bool) -
     if live:
         with Live(console=console, refresh_per_second=4) as screen:
             while time.monotonic() < until:
-                screen.update(_table(supervisor.status(), meter, until - time.monotonic()))
+                screen.update(_table(supervisor.flows(), meter, until - time.monotonic()))
                 time.sleep(0.5)
         return
     while time.monotonic() < until:
         time.sleep(min(5.0, max(until - time.monotonic(), 0.0)))
-        for flow in supervisor.status():
+        for flow in supervisor.flows():
             rate = meter.rate(flow)
             p50, p99 = flow.latency_ms
             console.print(
@@ -178,11 +178,11 @@ def _wait(
 ) -> None:
     """Wait until the flows are as `condition` says; a flow that failed is told at once."""
     deadline = time.monotonic() + within
-    while not condition(supervisor.status()):
-        failed = [f for f in supervisor.status() if f.state is State.FAILED]
+    while not condition(supervisor.flows()):
+        failed = [f for f in supervisor.flows() if f.state is State.FAILED]
         if failed or time.monotonic() > deadline:
             states = "; ".join(
-                f"{f.flow} {f.state.value} {f.reason or ''}" for f in supervisor.status()
+                f"{f.flow} {f.state.value} {f.reason or ''}" for f in supervisor.flows()
             )
             raise MirrorError(f"the demo did not get on within {within:.0f} s: {states}")
         time.sleep(0.25)

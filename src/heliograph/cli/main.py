@@ -24,6 +24,12 @@ class Command(NamedTuple):
 COMMANDS: dict[str, Command] = {
     "demo": Command("heliograph.cli.demo:demo", "Two real clusters, load, the mirror, the proof."),
     "run": Command("heliograph.cli.run:run", "Mirror what an mm2.properties file says."),
+    "worker": Command(
+        "heliograph.cli.worker:worker", "Run connectors over Kafka Connect's REST API."
+    ),
+    "connectors": Command(
+        "heliograph.cli.connectors:app", "Deploy and drive connectors over a worker's REST API."
+    ),
     "verify": Command("heliograph.cli.verify:verify", "Account for every record of a flow."),
     "translate-offsets": Command(
         "heliograph.cli.translate:translate_offsets", "Where a consumer group may continue."

@@ -16,8 +16,12 @@ from heliograph.cli.logs import set_up_logs
 from heliograph.config.mirror import load_mirror
 from heliograph.control.supervisor import Supervisor
 from heliograph.errors import ConfigError, MirrorError
+from heliograph.web.app import make_app
+from heliograph.web.server import Server
 
 log = logging.getLogger("heliograph")
+
+_LISTEN = "127.0.0.1:8083"
 
 
 def parse_spark(pairs: Sequence[str]) -> dict[str, str]:
@@ -33,12 +37,24 @@ def parse_spark(pairs: Sequence[str]) -> dict[str, str]:
     return given
 
 
+def parse_listen(text: str) -> tuple[str, int]:
+    """Return host and port of HOST:PORT."""
+    host, _, port = text.rpartition(":")
+    if not host or not port.isdigit() or int(port) > 65535:
+        raise ConfigError(f"--listen {text}: write HOST:PORT, such as {_LISTEN}.")
+    return host.strip("[]"), int(port)
+
+
 def run(
     file: Annotated[
         Path, typer.Argument(help="An mm2.properties file, as MirrorMaker 2 takes it.")
     ],
     flow: Annotated[
         list[str] | None, typer.Option(help="Run only this flow, such as 'A->B'; may be repeated.")
+    ] = None,
+    listen: Annotated[
+        str | None,
+        typer.Option(help=f"Where REST answers; {_LISTEN} unless told.", metavar="HOST:PORT"),
     ] = None,
     spark: Annotated[
         list[str] | None,
@@ -56,7 +72,16 @@ def run(
     beating = () if flow else config.heartbeat_flows
     given = parse_spark(spark or [])
     flows = [replace(c, spark={**c.spark, **given}) for c in select_flows(config, flow or [])]
-    supervisor = Supervisor(flows, beating)
+    host, port = parse_listen(listen or _LISTEN)
+    supervisor = Supervisor(flows, beating, f"{host}:{port}")
+    server = Server(make_app(supervisor, read_only=True), host, port)
+    try:
+        server.start()
+        log.info("REST answers at %s", server.url)
+    except ConfigError as exc:
+        if listen is not None:
+            raise
+        log.warning("nobody answers REST, because %s Or give --listen.", exc)
     stopping = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopping.set())
@@ -68,5 +93,6 @@ def run(
             )
     log.info("stopping: draining and saving")
     supervisor.stop()
+    server.stop()
     log.info("stopped")
     sys.exit(0)

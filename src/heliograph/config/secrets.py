@@ -26,3 +26,11 @@ def redact(props: Mapping[str, str]) -> dict[str, str]:
         key: HIDDEN if is_secret(key) or getattr(value, "secret", False) else str(value)
         for key, value in props.items()
     }
+
+
+def unmask(sent: Mapping[str, str], stored: Mapping[str, str]) -> dict[str, str]:
+    """Return what was sent, with the stored value of each secret that came back as its mask."""
+    return {
+        key: stored[key] if value == HIDDEN and key in stored and is_secret(key) else value
+        for key, value in sent.items()
+    }

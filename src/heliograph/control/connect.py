@@ -75,6 +75,24 @@ class ConnectorInfo:
     tasks: tuple[Config, ...] = field(default=())
 
 
+@dataclass(frozen=True, slots=True)
+class TaskReport:
+    """A task as it is: what it works on, as Connect's task configuration, and why it failed."""
+
+    config: Config
+    state: RunState
+    trace: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """A connector as it is."""
+
+    state: RunState
+    trace: str | None = None
+    tasks: tuple[TaskReport, ...] = ()
+
+
 class Herder(Protocol):
     """Keeps connectors. A name that is not known is a RestError 404 in every method but `put_config`."""
 
@@ -131,3 +149,27 @@ class Herder(Protocol):
 
     def alter_offsets(self, name: str, offsets: list[Offset] | None) -> None:
         """Set positions of a stopped connector, delete those whose offset is None, or reset all with None."""
+
+
+def status_of(name: str, worker_id: str, report: Report) -> ConnectorStatus:
+    """Return what a worker says of a connector it runs."""
+    tasks = tuple(
+        TaskStatus(index, task.state, worker_id, task.trace)
+        for index, task in enumerate(report.tasks)
+    )
+    return ConnectorStatus(name, report.state, worker_id, tasks, report.trace)
+
+
+def planned_restart(
+    now: ConnectorStatus, *, include_tasks: bool, only_failed: bool
+) -> ConnectorStatus:
+    """Return a connector's status with all that is about to be restarted marked so."""
+
+    def after(state: RunState) -> RunState:
+        return RunState.RESTARTING if not only_failed or state is RunState.FAILED else state
+
+    tasks = tuple(
+        TaskStatus(t.index, after(t.state) if include_tasks else t.state, t.worker_id, t.trace)
+        for t in now.tasks
+    )
+    return ConnectorStatus(now.name, after(now.state), now.worker_id, tasks, now.trace)

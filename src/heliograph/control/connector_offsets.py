@@ -2,9 +2,10 @@
 
 from contextlib import closing
 
-from heliograph.config.connectors import ConnectorConfig
 from heliograph.config.fields import Part
-from heliograph.control.connect import Offset
+from heliograph.config.flow import FlowConfig
+from heliograph.control.connect import ConnectorStatus, Offset, RestError, RunState
+from heliograph.errors import ConfigError
 from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.table import Table
 from heliograph.policy.alter_offsets import (
@@ -27,17 +28,29 @@ _CHECKS = {
 }
 
 
-def read_offsets(connector: ConnectorConfig) -> list[Offset]:
+def check_stopped(status: ConnectorStatus) -> None:
+    """Refuse to set positions of a connector that has not stopped."""
+    if status.state is not RunState.STOPPED:
+        raise RestError(
+            400,
+            "Connectors must be in the STOPPED state before their offsets can be modified. This can be done "
+            f"for connector {status.name} by issuing a 'PUT' request to the '/connectors/{status.name}/stop' endpoint",
+        )
+
+
+def read_offsets(part: Part, config: FlowConfig) -> list[Offset]:
     """Return every saved position; checkpoints and heartbeats have none."""
-    storage = connector.config.offset_storage
-    found = []
+    storage = config.offset_storage
+    found: list[Offset] = []
+    if part is not Part.SOURCE:
+        return found
     with closing(Cluster(storage.endpoint)) as cluster:
         if storage.name not in cluster.describe([storage.name]):
-            return []
+            return found
         for raw_key, raw_value in Table(cluster, storage.name).read().items():
             key = decode_source_key(raw_key)
             offset = decode_source_offset(raw_value)
-            if key is None or key.connector != connector.name or offset is None:
+            if key is None or key.connector != config.connector_name or offset is None:
                 continue
             place = {
                 "cluster": key.cluster,
@@ -48,28 +61,31 @@ def read_offsets(connector: ConnectorConfig) -> list[Offset]:
     return sorted(found, key=lambda o: (o["partition"]["topic"], o["partition"]["partition"]))
 
 
-def write_offsets(connector: ConnectorConfig, offsets: list[Offset] | None) -> None:
-    """Set positions, delete those whose offset is None, or all with None; ConfigError refuses.
+def write_offsets(part: Part, config: FlowConfig, offsets: list[Offset] | None) -> None:
+    """Set positions, delete those whose offset is None, or all with None.
 
     A position that was set by hand has no downstream offset: the flow goes on behind what is there.
     """
     if offsets is None:
-        offsets = [{**offset, "offset": None} for offset in read_offsets(connector)]
+        offsets = [{**offset, "offset": None} for offset in read_offsets(part, config)]
     rows: dict[bytes, bytes | None] = {}
     for entry in offsets:
         partition, offset = entry.get("partition"), entry.get("offset")
-        _CHECKS[connector.part](partition, offset)
-        if connector.part is not Part.SOURCE or not isinstance(partition, dict):
+        try:
+            _CHECKS[part](partition, offset)
+        except ConfigError as exc:
+            raise RestError(400, str(exc)) from exc
+        if part is not Part.SOURCE or not isinstance(partition, dict):
             continue
         if set(partition) != {"cluster", "partition", "topic"}:
             continue  # only a deletion may name what cannot be there
         key = encode_source_key(
-            connector.name, partition["cluster"], partition["topic"], partition["partition"]
+            config.connector_name, partition["cluster"], partition["topic"], partition["partition"]
         )
         rows[key] = (
             None if offset is None else encode_source_offset(SourceOffset(offset["offset"] + 1))
         )
-    storage = connector.config.offset_storage
+    storage = config.offset_storage
     if rows:
         with closing(Cluster(storage.endpoint)) as cluster:
             table = Table(cluster, storage.name)

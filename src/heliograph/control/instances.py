@@ -2,46 +2,25 @@
 
 import logging
 import threading
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Protocol
 
-from heliograph.config.connectors import ConnectorConfig, WorkerConfig, connector_config
 from heliograph.config.fields import Part
 from heliograph.config.flow import FlowConfig
-from heliograph.config.properties import properties_of
-from heliograph.control.connect import Config, RunState, TargetState
-from heliograph.control.runner import FlowRunner, FlowStatus, State
+from heliograph.control.connect import Report, RunState, TargetState, TaskReport
+from heliograph.control.runner import FlowRunner, FlowStatus, PartitionStatus, State
 from heliograph.dataplane.lease_server import LeaseServer
 from heliograph.dataplane.session import Engine
 from heliograph.errors import MirrorError
 from heliograph.flows.schedule import Schedule
 from heliograph.flows.source import naming_of
-from heliograph.flows.upkeep import GroupUpkeep, HeartbeatUpkeep
+from heliograph.flows.upkeep import GroupStatus, GroupUpkeep, HeartbeatUpkeep
 
 log = logging.getLogger(__name__)
 
 _PATIENCE = timedelta(seconds=12)
-_SLOTS = 256  # threads of Spark's; one that has nothing to do costs nothing
-
-
-@dataclass(frozen=True, slots=True)
-class TaskReport:
-    """A task as it is: what it works on, as Connect's task configuration, and why it failed."""
-
-    config: Config
-    state: RunState
-    trace: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Report:
-    """A connector as it is."""
-
-    state: RunState
-    trace: str | None = None
-    tasks: tuple[TaskReport, ...] = ()
 
 
 class Instance(Protocol):
@@ -60,11 +39,33 @@ class Instance(Protocol):
         """Return the topics it writes to."""
 
 
+class SparkHost:
+    """The Spark session and the leases that all source connectors of this process share."""
+
+    def __init__(self, slots: int, spark: Mapping[str, str]) -> None:
+        self.engine = Engine(slots, spark)
+        self.leases = LeaseServer(spark)
+        self._started = False
+
+    def start(self) -> None:
+        """Start Spark in the background, unless it was."""
+        if not self._started:
+            self._started = True
+            self.engine.start()
+
+    def close(self) -> None:
+        self.leases.close()
+        self.engine.close()
+
+
 class SourceInstance:
     """A source connector: one runner, whose slices are the tasks."""
 
-    def __init__(self, config: FlowConfig, engine: Engine, leases: LeaseServer) -> None:
-        self._runner = FlowRunner(config, engine, leases)
+    def __init__(
+        self, config: FlowConfig, host: SparkHost, on_fatal: Callable[[], None] = lambda: None
+    ) -> None:
+        host.start()
+        self._runner = FlowRunner(config, host.engine, host.leases, on_fatal)
 
     def start(self) -> None:
         self._runner.start()
@@ -77,6 +78,9 @@ class SourceInstance:
 
     def status(self) -> FlowStatus:
         return self._runner.status()
+
+    def partitions(self) -> list[PartitionStatus]:
+        return self._runner.partitions()
 
     def report(self) -> Report:
         status = self._runner.status()
@@ -108,17 +112,17 @@ class ScheduleInstance:
     """A connector that is a schedule of chores: it has one task, or none if it has nothing to do."""
 
     def __init__(self, schedule: Schedule, topics: set[str]) -> None:
-        self._schedule = schedule
+        self.schedule = schedule
         self._topics = topics
 
     def start(self) -> None:
-        self._schedule.start()
+        self.schedule.start()
 
     def stop(self) -> None:
-        self._schedule.stop(_PATIENCE)
+        self.schedule.stop(_PATIENCE)
 
     def report(self) -> Report:
-        chores = self._schedule.status()
+        chores = self.schedule.status()
         if not chores:
             return Report(RunState.RUNNING)
         failed = [f"{c.name}: {t}" for c in chores if c.failed for t in c.troubles]
@@ -147,13 +151,14 @@ class _Held:
 
 
 class Instances:
-    """Brings the connectors of this process into the state that is wanted. For one thread but `reports`."""
+    """Brings the connectors of this process into the state that is wanted.
 
-    def __init__(self, worker: WorkerConfig | None, spark: Mapping[str, str]) -> None:
-        self._worker = worker
-        self._engine = Engine(_SLOTS, spark)
-        self._leases = LeaseServer()
-        self._spark_started = False
+    `make` returns a connector that is to be started; where it raises a MirrorError, the connector has
+    failed with that reason. For one thread at a time, but for what only looks.
+    """
+
+    def __init__(self, make: Callable[[str, Wanted], Instance]) -> None:
+        self._make = make
         self._held: dict[str, _Held] = {}
 
     def reconcile(self, wanted: Mapping[str, Wanted]) -> None:
@@ -169,24 +174,50 @@ class Instances:
         return {name: _report(held) for name, held in list(self._held.items())}
 
     def topics(self, name: str) -> set[str]:
-        """Return the topics that a connector here has written to."""
+        """Return the topics that a connector here has written to. For any thread."""
+        instance = self.get(name)
+        return set() if instance is None else instance.topics()
+
+    def report(self, name: str) -> Report:
+        """Return what one connector does. For any thread."""
         held = self._held.get(name)
-        return held.instance.topics() if held is not None and held.instance is not None else set()
+        return Report(RunState.UNASSIGNED) if held is None else _report(held)
 
     def flows(self) -> list[FlowStatus]:
-        """Return the flows whose data is copied here. For any thread."""
-        instances = [held.instance for held in list(self._held.values())]
-        return [i.status() for i in instances if isinstance(i, SourceInstance)]
+        """Return the flows that are copied here, with what is done for their groups. For any thread."""
+        groups = {upkeep.flow: upkeep for upkeep in self._upkeeps()}
+        return [
+            replace(
+                status,
+                chores=(*status.chores, *groups[status.flow].status()),
+                skipped_groups=groups[status.flow].skipped_groups,
+            )
+            if status.flow in groups
+            else status
+            for status in (source.status() for source in self._sources())
+        ]
 
-    def alive(self) -> bool:
-        """Whether this process can still do its work."""
-        return self._engine.alive()
+    def partitions(self, flow: str) -> list[PartitionStatus]:
+        """Return the partitions of a flow. For any thread."""
+        return [p for s in self._sources() if s.status().flow == flow for p in s.partitions()]
 
-    def close(self) -> None:
-        """Stop everything, Spark at last."""
-        self._stop(list(self._held))
-        self._leases.close()
-        self._engine.close()
+    def groups(self, flow: str) -> list[GroupStatus]:
+        """Return the groups of a flow. For any thread."""
+        return [g for upkeep in self._upkeeps() if upkeep.flow == flow for g in upkeep.groups()]
+
+    def _sources(self) -> list[SourceInstance]:
+        held = [held.instance for held in list(self._held.values())]
+        return [instance for instance in held if isinstance(instance, SourceInstance)]
+
+    def _upkeeps(self) -> list[GroupUpkeep]:
+        held = [held.instance for held in list(self._held.values())]
+        schedules = [i.schedule for i in held if isinstance(i, ScheduleInstance)]
+        return [schedule for schedule in schedules if isinstance(schedule, GroupUpkeep)]
+
+    def get(self, name: str) -> Instance | None:
+        """Return a connector that runs here. For any thread."""
+        held = self._held.get(name)
+        return None if held is None else held.instance
 
     def _stop(self, names: list[str]) -> None:
         """Stop connectors side by side, so that a slow one costs no more than itself."""
@@ -206,28 +237,25 @@ class Instances:
         if wanted.target is not TargetState.STARTED:
             return _Held(wanted, None)
         try:
-            written = properties_of(dict(wanted.config), f"connector {name}")
-            instance = self._make(connector_config(written, name, self._worker))
+            instance = self._make(name, wanted)
         except MirrorError as exc:
             log.error("connector %s FAILED: %s", name, exc)  # noqa: TRY400 - a sentence, no trace
             return _Held(wanted, None, str(exc))
         instance.start()
         return _Held(wanted, instance)
 
-    def _make(self, connector: ConnectorConfig) -> Instance:
-        config = connector.config
-        for warning in connector.warnings:
-            log.warning("connector %s: %s", connector.name, warning)
-        if connector.part is Part.SOURCE:
-            if not self._spark_started:
-                self._spark_started = True
-                self._engine.start()
-            return SourceInstance(config, self._engine, self._leases)
-        naming = naming_of(config)
-        if connector.part is Part.CHECKPOINT:
-            topics = {naming.checkpoints_topic(config.flow.source)}
-            return ScheduleInstance(GroupUpkeep(config), topics)
-        return ScheduleInstance(HeartbeatUpkeep(config), {naming.heartbeats_topic()})
+
+def make_instance(
+    part: Part, config: FlowConfig, host: SparkHost, on_fatal: Callable[[], None] = lambda: None
+) -> Instance:
+    """Return one of the three connectors of a flow, not yet started."""
+    if part is Part.SOURCE:
+        return SourceInstance(config, host, on_fatal)
+    naming = naming_of(config)
+    if part is Part.CHECKPOINT:
+        topics = {naming.checkpoints_topic(config.flow.source)}
+        return ScheduleInstance(GroupUpkeep(config), topics)
+    return ScheduleInstance(HeartbeatUpkeep(config), {naming.heartbeats_topic()})
 
 
 _AT_REST = {TargetState.PAUSED: RunState.PAUSED, TargetState.STOPPED: RunState.STOPPED}

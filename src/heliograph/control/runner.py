@@ -8,6 +8,7 @@ import logging
 import os
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import Enum
@@ -75,6 +76,45 @@ class FlowStatus:
     skipped_groups: dict[str, str] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class PartitionStatus:
+    """A partition as it is now: `upstream` and `downstream` are the next offsets on either side."""
+
+    topic: str
+    partition: int
+    remote_topic: str
+    upstream: int
+    downstream: int
+    end_offset: int
+    lag: int
+    records: int
+    bytes: int
+    stopped: str | None
+
+
+def status_at_rest(config: FlowConfig) -> FlowStatus:
+    """Return the status of a flow that does not run."""
+    return FlowStatus(
+        flow=str(config.flow),
+        state=State.STOPPED,
+        reason=None,
+        topics=0,
+        partitions=0,
+        records=0,
+        bytes=0,
+        lag=0,
+        epochs=0,
+        latency_ms=(None, None),
+        verdicts={},
+        stopped={},
+        refused=(),
+        waiting=(),
+        slices=(),
+        remotes=frozenset(),
+        chores=(),
+    )
+
+
 def slices_for(config: FlowConfig) -> int:
     """Return how many tasks a flow gets: more than there are cores only helps on a real cluster."""
     if is_local(config.spark):
@@ -97,8 +137,16 @@ class _Desk:
 class FlowRunner(threading.Thread):
     """The thread that runs one flow until it is told to stop."""
 
-    def __init__(self, config: FlowConfig, engine: Engine, leases: LeaseServer) -> None:
+    def __init__(
+        self,
+        config: FlowConfig,
+        engine: Engine,
+        leases: LeaseServer,
+        on_fatal: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Take what to run; `on_fatal` is told when a retry would only repeat a failure."""
         super().__init__(name=str(config.flow), daemon=True)
+        self._told_fatal = on_fatal
         self._config = config
         self._engine = engine
         self._leases = leases
@@ -162,6 +210,24 @@ class FlowRunner(threading.Thread):
             remotes=frozenset(p.remote.topic for p in partitions if p.records),
             chores=tuple(upkeep.status()) if upkeep else (),
         )
+
+    def partitions(self) -> list[PartitionStatus]:
+        job = self._job
+        return [
+            PartitionStatus(
+                topic=p.source.topic,
+                partition=p.source.index,
+                remote_topic=p.remote.topic,
+                upstream=p.position.upstream,
+                downstream=p.position.downstream,
+                end_offset=p.end_offset,
+                lag=p.lag,
+                records=p.records,
+                bytes=p.bytes,
+                stopped=p.stop.reason if p.stop else None,
+            )
+            for p in (job.partitions() if job else ())
+        ]
 
     def _work(self) -> None:
         source = Cluster(self._config.source_admin)
@@ -394,6 +460,7 @@ class FlowRunner(threading.Thread):
         """Take note of a failure that a retry would only repeat. Called from a lease's thread."""
         if self._fatal is None:
             log.error("flow=%s FAILED (%s): %s", self._config.flow, kind, reason)
+            self._told_fatal()
         self._fatal = reason
 
     def _failed(self, reason: str) -> None:

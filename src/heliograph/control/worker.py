@@ -8,6 +8,7 @@ import logging
 import threading
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import timedelta
 
 from heliograph.config.connectors import ConnectorConfig, WorkerConfig, connector_config
@@ -18,22 +19,34 @@ from heliograph.control.connect import (
     ConnectorInfo,
     ConnectorStatus,
     Offset,
+    Report,
     RestError,
     RunState,
     TargetState,
-    TaskStatus,
+    TaskReport,
+    planned_restart,
+    status_of,
 )
-from heliograph.control.connector_offsets import read_offsets, write_offsets
-from heliograph.control.instances import Instances, Report, Wanted
+from heliograph.control.connector_offsets import check_stopped, read_offsets, write_offsets
+from heliograph.control.instances import (
+    Instance,
+    Instances,
+    SparkHost,
+    Wanted,
+    make_instance,
+)
 from heliograph.control.membership import Assignment, Membership
+from heliograph.control.runner import FlowStatus, PartitionStatus
 from heliograph.control.status_store import StatusStore
-from heliograph.errors import ConfigError, MirrorError
+from heliograph.errors import MirrorError
+from heliograph.flows.upkeep import GroupStatus
 from heliograph.kafka.cluster import Cluster
 
 log = logging.getLogger(__name__)
 
 _TICK = timedelta(milliseconds=500)
 _STOPPING = timedelta(seconds=30)
+_SLOTS = 256  # threads of Spark's; one that has nothing to do costs nothing
 
 
 class Worker:
@@ -45,7 +58,8 @@ class Worker:
         self._configs = ConfigStore(config)
         self._statuses = StatusStore(config, version)
         spark = {key: str(value) for key, value in config.props.items() if key.startswith("spark.")}
-        self._instances = Instances(config, spark)
+        self._spark = SparkHost(_SLOTS, spark)
+        self._instances = Instances(self._make)
         self._membership = Membership(config, url, self._assigned, self._all_connectors)
         self._share: tuple[int, frozenset[str]] = -1, frozenset()
         self._restarts: Counter[str] = Counter()
@@ -70,13 +84,24 @@ class Worker:
         self._stopping.set()
         self._wake.set()
         self._thread.join(_STOPPING.total_seconds())
-        self._instances.close()
+        self._instances.reconcile({})
+        self._spark.close()
         self._configs.close()
         self._statuses.close()
 
     def alive(self) -> bool:
         """Whether this worker can still do its work."""
-        return self._instances.alive()
+        return self._spark.engine.alive()
+
+    def flows(self) -> list[FlowStatus]:
+        """Return the flows whose data this worker copies."""
+        return self._instances.flows()
+
+    def partitions(self, flow: str) -> list[PartitionStatus]:
+        return self._instances.partitions(flow)
+
+    def groups(self, flow: str) -> list[GroupStatus]:
+        return self._instances.groups(flow)
 
     def cluster_id(self) -> str:
         cluster = Cluster(self._config.endpoint)
@@ -159,21 +184,13 @@ class Worker:
         self._statuses.delete_topics(name)
 
     def offsets(self, name: str) -> list[Offset]:
-        return read_offsets(self._connector(name))
+        connector = self._connector(name)
+        return read_offsets(connector.part, connector.config)
 
     def alter_offsets(self, name: str, offsets: list[Offset] | None) -> None:
         connector = self._connector(name)
-        stopped = self._configs.target_state(name) is TargetState.STOPPED
-        if not stopped or self.status(name).state is not RunState.STOPPED:
-            raise RestError(
-                400,
-                "Connectors must be in the STOPPED state before their offsets can be modified. This can be "
-                f"done for connector {name} by issuing a 'PUT' request to the '/connectors/{name}/stop' endpoint",
-            )
-        try:
-            write_offsets(connector, offsets)
-        except ConfigError as exc:
-            raise RestError(400, str(exc)) from exc
+        check_stopped(self.status(name))
+        write_offsets(connector.part, connector.config, offsets)
 
     def _properties(self, name: str) -> Config:
         found = self._configs.properties(name)
@@ -184,6 +201,13 @@ class Worker:
     def _connector(self, name: str) -> ConnectorConfig:
         written = properties_of(self._properties(name), f"connector {name}")
         return connector_config(written, name, self._config)
+
+    def _make(self, name: str, wanted: Wanted) -> Instance:
+        written = properties_of(dict(wanted.config), f"connector {name}")
+        connector = connector_config(written, name, self._config)
+        for warning in connector.warnings:
+            log.warning("connector %s: %s", name, warning)
+        return make_instance(connector.part, connector.config, self._spark)
 
     def _all_connectors(self) -> set[str]:
         self._configs.refresh()
@@ -284,28 +308,6 @@ class Worker:
     def _status(self, name: str, report: Report) -> ConnectorStatus:
         """Return a report in Connect's words; a paused connector keeps its tasks."""
         if report.state is RunState.PAUSED:
-            tasks = tuple(
-                TaskStatus(index, RunState.PAUSED, self._id)
-                for index in range(len(self._configs.tasks(name)))
-            )
-        else:
-            tasks = tuple(
-                TaskStatus(index, task.state, self._id, task.trace)
-                for index, task in enumerate(report.tasks)
-            )
-        return ConnectorStatus(name, report.state, self._id, tasks, report.trace)
-
-
-def planned_restart(
-    now: ConnectorStatus, *, include_tasks: bool, only_failed: bool
-) -> ConnectorStatus:
-    """Return a connector's status with all that is about to be restarted marked so."""
-
-    def after(state: RunState) -> RunState:
-        return RunState.RESTARTING if not only_failed or state is RunState.FAILED else state
-
-    tasks = tuple(
-        TaskStatus(t.index, after(t.state) if include_tasks else t.state, t.worker_id, t.trace)
-        for t in now.tasks
-    )
-    return ConnectorStatus(now.name, after(now.state), now.worker_id, tasks, now.trace)
+            kept = tuple(TaskReport(task, RunState.PAUSED) for task in self._configs.tasks(name))
+            report = replace(report, tasks=kept)
+        return status_of(name, self._id, report)

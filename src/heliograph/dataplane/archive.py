@@ -98,7 +98,7 @@ def check_archive(path: Path) -> None:
     if not path.is_file():
         raise ConfigError(f"spark.archives: there is no {path}. {again}")
     try:
-        with tarfile.open(path) as tar:
+        with tarfile.open(path, "r:gz") as tar:
             first = tar.next()
             stamp = tar.extractfile(first) if first and first.name == _STAMP else None
             told = json.load(stamp) if stamp else None

@@ -10,6 +10,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from py4j.java_gateway import JavaGateway
 from pyspark import SparkConf, SparkContext
@@ -72,8 +73,9 @@ def plan_settings(slots: int, extra: Mapping[str, str]) -> dict[str, str]:
     if is_local(extra):
         return {"spark.master": f"local[{max(slots, 2)},8]", **_SETTINGS, **extra}
     for place, name in archives(extra):
-        if name == ENVIRONMENT and "://" not in place:
-            check_archive(Path(place))
+        where = urlsplit(place)
+        if name == ENVIRONMENT and where.scheme in ("", "file"):
+            check_archive(Path(where.path))
     return {**_SETTINGS, **plan_cluster(extra, slots)}
 
 

@@ -113,6 +113,7 @@ class FlowJob:
                     known.max_message_bytes = partition.max_message_bytes
                     kept[partition.source] = known
             if changed:
+                self._leave(set(kept.values()))
                 self._partitions = kept
                 held = [frozenset(members) for members in self._slices]
                 self._slices = plan_slices(kept, self._options.slices, held)
@@ -370,6 +371,14 @@ class FlowJob:
             limits=options.limits,
             shares=tuple(shares),
         )
+
+    def _leave(self, kept: set[Partition]) -> None:
+        """Have readers fetch no more of partitions that are gone, or belong to other topics now."""
+        for attempt in self._attempts.values():
+            left = [slot for slot, partition in enumerate(attempt.slots) if partition not in kept]
+            reader = attempt.lines.get("reader")
+            if left and reader is not None and not attempt.done:
+                reader.send({"drop": left})
 
     def _end_epoch(self) -> None:
         for attempt in self._attempts.values():

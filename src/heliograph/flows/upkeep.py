@@ -1,5 +1,7 @@
 """What a flow keeps in step beside its data, a thread for each of MirrorMaker 2's connectors."""
 
+from dataclasses import dataclass
+
 from heliograph.config.flow import FlowConfig
 from heliograph.flows.checkpoint import Checkpointer
 from heliograph.flows.group_sync import GroupSync
@@ -9,6 +11,7 @@ from heliograph.flows.schedule import Chore, Schedule
 from heliograph.flows.topic_acls import sync_topic_acls
 from heliograph.flows.topic_configs import sync_topic_configs
 from heliograph.kafka.cluster import Cluster
+from heliograph.wire.mirror_records import Checkpoint
 
 
 class TopicUpkeep(Schedule):
@@ -37,15 +40,33 @@ class TopicUpkeep(Schedule):
         super().__init__(f"{config.flow} topics", chores, [source, target, self.syncs])
 
 
+@dataclass(frozen=True, slots=True)
+class GroupStatus:
+    """Where a group of the source stands on the target, and why it was not moved there, if it was not."""
+
+    group: str
+    checkpoints: tuple[Checkpoint, ...]
+    skipped: str | None
+
+
 class GroupUpkeep(Schedule):
     """Checkpoints and group offsets: the checkpoint connector."""
 
     def __init__(self, config: FlowConfig) -> None:
+        self.flow = str(config.flow)
         source, target = Cluster(config.source_admin), Cluster(config.target_admin)
-        checkpointer = Checkpointer(config, source, target)
-        self._group_sync = GroupSync(config, checkpointer, target)
-        chores = [*checkpointer.chores(), *self._group_sync.chores()]
-        super().__init__(f"{config.flow} groups", chores, [source, target, checkpointer])
+        self._checkpointer = Checkpointer(config, source, target)
+        self._group_sync = GroupSync(config, self._checkpointer, target)
+        chores = [*self._checkpointer.chores(), *self._group_sync.chores()]
+        super().__init__(f"{config.flow} groups", chores, [source, target, self._checkpointer])
+
+    def groups(self) -> list[GroupStatus]:
+        """Return the groups as of the last checkpoints. For any thread."""
+        skipped = self._group_sync.skipped
+        return [
+            GroupStatus(group, tuple(its.values()), skipped.get(group))
+            for group, its in sorted(self._checkpointer.checkpoints().items())
+        ]
 
     @property
     def skipped_groups(self) -> dict[str, str]:

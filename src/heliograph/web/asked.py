@@ -1,0 +1,21 @@
+"""Whom the routes ask: what an app was made with."""
+
+from typing import Annotated, cast
+
+from fastapi import Depends, Request
+
+from heliograph.control.connect import Herder, RestError
+
+
+async def _herder(request: Request) -> Herder:
+    return cast(Herder, request.app.state.herder)
+
+
+async def _must_be_writable(request: Request) -> None:
+    if request.app.state.read_only:
+        raise RestError(403, "connectors of this process are those of its file. Change the file.")
+
+
+TheHerder = Annotated[Herder, Depends(_herder)]
+WRITES = [Depends(_must_be_writable)]
+"""For routes that make, change or delete a connector."""
