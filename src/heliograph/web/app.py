@@ -1,5 +1,6 @@
 """The REST API of a Connect worker, for any herder."""
 
+import logging
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
@@ -7,9 +8,10 @@ from fastapi import APIRouter, FastAPI
 from fastapi.responses import JSONResponse
 
 from heliograph.control.connect import Herder
-from heliograph.web import connectors, loggers, plugins, runs, shapes
+from heliograph.web import connectors, loggers, mirror, plugins, runs, shapes
 from heliograph.web.asked import TheHerder
 from heliograph.web.errors import add_error_handlers, render
+from heliograph.web.events import Events
 
 _HEALTH = {"healthy": 200, "starting": 503, "unhealthy": 500}
 _router = APIRouter(tags=["worker"])
@@ -33,9 +35,18 @@ def make_app(herder: Herder, *, read_only: bool = False) -> FastAPI:
         responses=_ERRORS,
     )
     app.state.herder = herder
+    app.state.events = Events()
+    logging.getLogger("heliograph").addHandler(app.state.events)
     app.state.read_only = read_only
     app.state.levels_changed = {}
-    for room in (_router, connectors.router, runs.router, plugins.router, loggers.router):
+    for room in (
+        _router,
+        connectors.router,
+        runs.router,
+        plugins.router,
+        loggers.router,
+        mirror.router,
+    ):
         app.include_router(room)
     add_error_handlers(app)
     app.add_middleware(_JettysWays)
