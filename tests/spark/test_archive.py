@@ -7,6 +7,8 @@ from heliograph.dataplane.archive import build_archive, check_archive
 from heliograph.dataplane.context import plan_settings
 from heliograph.errors import ConfigError
 
+pytestmark = pytest.mark.spark
+
 
 @pytest.fixture(scope="module")
 def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
