@@ -56,10 +56,10 @@ class ConnectApi:
 
     def status(self, name: str) -> dict[str, Any] | None:
         """Return what a connector and its tasks do, None where there is none."""
-        return _unless_unknown(lambda: self._ask("GET", _path(name, "status")))
+        return self._find(_path(name, "status"))
 
     def config(self, name: str) -> dict[str, str] | None:
-        return _unless_unknown(lambda: self._ask("GET", _path(name, "config")))
+        return self._find(_path(name, "config"))
 
     def put_config(self, name: str, config: Mapping[str, str]) -> None:
         self._ask("PUT", _path(name, "config"), dict(config))
@@ -85,6 +85,14 @@ class ConnectApi:
         else:
             answer = self._ask("PATCH", _path(name, "offsets"), {"offsets": offsets})
         return str(answer["message"])
+
+    def _find(self, path: str) -> dict[str, Any] | None:
+        try:
+            return dict(self._ask("GET", path))
+        except RestError as exc:
+            if exc.status != HTTPStatus.NOT_FOUND:
+                raise
+            return None
 
     def _ask(self, method: str, path: str, body: object = None) -> Any:
         """Send a request, and again for some seconds while the answer is 409: the workers rebalance."""
@@ -149,12 +157,3 @@ def _has_port(parts: SplitResult) -> bool:
 
 def _phrase(status: int) -> str:
     return HTTPStatus(status).phrase if status in {known.value for known in HTTPStatus} else ""
-
-
-def _unless_unknown(ask: Callable[[], Any]) -> Any:
-    try:
-        return ask()
-    except RestError as exc:
-        if exc.status != HTTPStatus.NOT_FOUND:
-            raise
-        return None
