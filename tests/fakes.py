@@ -13,6 +13,8 @@ from heliograph.control.connect import (
     TargetState,
     TaskStatus,
 )
+from heliograph.control.runner import FlowStatus, PartitionStatus
+from heliograph.flows.upkeep import GroupStatus
 
 _WORKER = "127.0.0.1:8083"
 _RUN_STATES = {
@@ -131,6 +133,15 @@ class InMemoryHerder:
         for new in offsets or ():
             changed[str(new["partition"])] = new
         kept.offsets = [offset for offset in changed.values() if offset["offset"] is not None]
+
+    def flows(self) -> list[FlowStatus]:
+        return []
+
+    def partitions(self, flow: str) -> list[PartitionStatus]:
+        raise RestError(404, flow)
+
+    def groups(self, flow: str) -> list[GroupStatus]:
+        raise RestError(404, flow)
 
     def _find(self, name: str) -> _Kept:
         if name not in self.kept:

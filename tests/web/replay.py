@@ -156,6 +156,9 @@ def _differences(theirs: Any, ours: Any, at: str) -> Iterator[str]:
                 yield f"{at}.{key} only with {'Connect' if key in theirs else 'us'}"
             else:
                 yield from _differences(theirs[key], ours[key], f"{at}.{key}")
+    elif isinstance(theirs, list) and isinstance(ours, list) and len(theirs) == len(ours):
+        for index, (their, our) in enumerate(zip(theirs, ours, strict=True)):
+            yield from _differences(their, our, f"{at}[{index}]")
     elif theirs != ours:
         yield f"{at}: {theirs!r} and {ours!r}"
 

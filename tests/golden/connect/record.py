@@ -28,6 +28,7 @@ from tests.golden.connect.exchange import Exchange, Names, ask, ask_until
 from tests.golden.connect.story import story
 
 FILE = Path(__file__).parent / "answers.json"
+PATIENCE = timedelta(seconds=30)
 _MAIN = "org.apache.kafka.connect.cli.ConnectDistributed"
 
 
@@ -84,10 +85,10 @@ def open_connect(folder: Path, target: LiveCluster) -> Iterator[str]:
     log = folder / "connect.log"
     process = spawn(command, {**os.environ, "CLASSPATH": jars.classpath}, log)
     try:
-        eventually(lambda: _is_healthy(url), within=120, describe=lambda: log.read_text()[-3000:])
+        eventually(lambda: is_healthy(url), within=120, describe=lambda: log.read_text()[-3000:])
         yield url
     finally:
-        stop([process], timedelta(seconds=30))
+        stop([process], PATIENCE)
 
 
 def worker_properties(target: LiveCluster, url: str) -> dict[str, str]:
@@ -104,7 +105,7 @@ def worker_properties(target: LiveCluster, url: str) -> dict[str, str]:
     }
 
 
-def _is_healthy(url: str) -> bool:
+def is_healthy(url: str) -> bool:
     try:
         return httpx.get(url + "/health").status_code == 200
     except httpx.TransportError:
