@@ -21,14 +21,8 @@ DIFFERENCES = {
     "/connectors/hbc/offsets": NO_POSITIONS,
 }
 
+
 # Not on purpose: to be put right in control/, and taken away here.
-OPEN = {
-    "/connectors/msc/tasks": "task.class is missing",
-    "/connectors/cpc/tasks": "task.class and task.assigned.groups are missing",
-    "/connectors/msc/topics": "the topics of a flow are told when its status changes, so too early",
-}
-
-
 def test_a_worker_answers_as_connect_does_but_for_known_differences(tmp_path: Path) -> None:
     with open_clusters(tmp_path) as (source, target):
         url = f"http://{LOOPBACK}:{pick_port()}"
@@ -48,7 +42,7 @@ def test_a_worker_answers_as_connect_does_but_for_known_differences(tmp_path: Pa
 
 
 def _reason(each: Compared) -> str | None:
-    return each.reason or (DIFFERENCES | OPEN).get(each.theirs.path)
+    return each.reason or DIFFERENCES.get(each.theirs.path)
 
 
 def test_every_difference_of_a_worker_is_in_the_adr() -> None:

@@ -3,7 +3,7 @@
 import json
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ import pytest
 from heliograph.embedded.ports import LOOPBACK, pick_port
 from tests.clusters import LiveCluster, eventually, unique_name
 from tests.load import SteadyLoad, account
-from tests.mirrors import Mirror, unique_alias
+from tests.mirrors import Mirror, assert_copied, unique_alias
 from tests.workers import worker_properties
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
@@ -28,9 +28,12 @@ class OwnWorker(Mirror):
 
     command = "worker"
 
-    def __init__(self, folder: Path, properties: dict[str, str]) -> None:
+    def __init__(
+        self, folder: Path, properties: dict[str, str], connectors: Sequence[str] = ()
+    ) -> None:
         self.address = f"{LOOPBACK}:{pick_port()}"
-        super().__init__(folder, {**properties, "listeners": f"http://{self.address}"})
+        given = {**properties, "listeners": f"http://{self.address}"}
+        super().__init__(folder, given, arguments=connectors)
 
     def ask(self, path: str, method: str = "GET", body: object = None) -> Any:
         """Return what it answers; None while it does not, or has nothing there."""
@@ -131,3 +134,40 @@ def test_the_connectors_of_a_killed_worker_go_on_elsewhere_without_loss_or_repea
         eventually(lambda name=name: running(left, name), 60, left.tail)  # type: ignore[misc]
         left.ask(f"/connectors/{name}", "DELETE")
     assert left.ask("/connectors") == []
+
+
+def test_a_standalone_worker_takes_connectors_from_files_and_keeps_its_positions_in_one(
+    source: LiveCluster, target: LiveCluster, tmp_path: Path
+) -> None:
+    topic = source.create_topic(2)
+    alias = unique_alias()
+    connector = tmp_path / "mirror.properties"
+    written = {
+        "name": "standalone",
+        "connector.class": "MirrorSourceConnector",
+        "source.cluster.alias": alias,
+        "source.cluster.bootstrap.servers": source.bootstrap,
+        "target.cluster.alias": "B",
+        "target.cluster.bootstrap.servers": target.bootstrap,
+        "topics": topic,
+        "replication.factor": "1",
+        "offset-syncs.topic.replication.factor": "1",
+        "heartbeats.replication.enabled": "false",
+    }
+    connector.write_text("".join(f"{key}={value}\n" for key, value in written.items()))
+    positions = tmp_path / "connect.offsets"
+    properties = {
+        "bootstrap.servers": target.bootstrap,
+        "offset.storage.file.filename": str(positions),
+        "offset.storage.replication.factor": "1",
+    }
+    worker = OwnWorker(tmp_path / "worker", properties, [str(connector)])
+    for round_ in range(2):
+        with worker:
+            source.produce(topic, [b"%d" % n for n in range(100)])
+            assert_copied(source, topic, target, f"{alias}.{topic}", worker, within=120)
+            offsets = eventually(lambda: worker.ask("/connectors/standalone/offsets")["offsets"])
+            assert len(offsets) == 2
+            assert worker.ask("/connectors") == ["standalone"]
+        assert positions.read_text().count(alias) == 2, round_
+    assert f"mm2-offsets.{alias}.internal" not in target.topics()

@@ -19,7 +19,7 @@ from heliograph.cli.edgar import EdgarProducer
 from heliograph.cli.logs import set_up_logs
 from heliograph.config.mirror import MirrorConfig, load_mirror
 from heliograph.control.runner import FlowStatus, State
-from heliograph.control.supervisor import Supervisor
+from heliograph.control.supervisor import Supervisor, dedicated_connectors
 from heliograph.embedded.cluster import start_cluster
 from heliograph.errors import MirrorError
 from heliograph.kafka.cluster import Cluster
@@ -60,7 +60,7 @@ def demo(
         folder = Path(tempfile.mkdtemp(prefix="heliograph-demo-"))
         cleanup.callback(shutil.rmtree, folder, ignore_errors=True)
         config = _start_clusters(console, folder, cleanup)
-        supervisor = Supervisor(config.flows)
+        supervisor = Supervisor(dedicated_connectors(config.flows))
         cleanup.callback(supervisor.stop)
         console.print("Starting the mirror (Spark takes some seconds) ...")
         supervisor.start()

@@ -14,7 +14,7 @@ import typer
 from heliograph.cli.flows import select_flows
 from heliograph.cli.logs import set_up_logs
 from heliograph.config.mirror import load_mirror
-from heliograph.control.supervisor import Supervisor
+from heliograph.control.supervisor import Supervisor, dedicated_connectors
 from heliograph.errors import ConfigError, MirrorError
 from heliograph.web.app import make_app
 from heliograph.web.server import Server
@@ -73,7 +73,7 @@ def run(
     given = parse_spark(spark or [])
     flows = [replace(c, spark={**c.spark, **given}) for c in select_flows(config, flow or [])]
     host, port = parse_listen(listen or _LISTEN)
-    supervisor = Supervisor(flows, beating, f"{host}:{port}")
+    supervisor = Supervisor(dedicated_connectors(flows, beating), f"{host}:{port}")
     server = Server(make_app(supervisor, read_only=True), host, port)
     try:
         server.start()

@@ -1,4 +1,4 @@
-"""`heliograph worker`: in place of connect-distributed.sh, for the three mirror connectors."""
+"""`heliograph worker`: in place of connect-distributed.sh and connect-standalone.sh."""
 
 import logging
 import signal
@@ -9,10 +9,18 @@ from typing import Annotated
 import typer
 
 from heliograph.cli.logs import set_up_logs
-from heliograph.config.connectors import load_worker
+from heliograph.config.connectors import (
+    WorkerConfig,
+    load_connector,
+    load_standalone,
+    load_worker,
+)
+from heliograph.config.fields import Part
+from heliograph.config.flow import FlowConfig
 from heliograph.config.listeners import read_listener
+from heliograph.control.supervisor import Supervisor
 from heliograph.control.worker import Worker
-from heliograph.errors import MirrorError
+from heliograph.errors import ConfigError, MirrorError
 from heliograph.web.app import make_app
 from heliograph.web.server import Server
 from heliograph.web.shapes import version
@@ -24,27 +32,52 @@ def worker(
     file: Annotated[
         Path, typer.Argument(help="A connect-distributed.properties, as Connect takes it.")
     ],
+    connectors: Annotated[
+        list[Path] | None,
+        typer.Argument(help="Connector files: then FILE is a connect-standalone.properties."),
+    ] = None,
 ) -> None:
-    """Run connectors that come over Connect's REST API until SIGTERM or Ctrl-C, then exit 0."""
+    """Run connectors until SIGTERM or Ctrl-C, then exit 0.
+
+    Without connector files they come over Connect's REST API and are shared by all workers of a group.
+    """
     set_up_logs()
-    config = load_worker(file)
+    config = load_standalone(file) if connectors else load_worker(file)
     for warning in config.warnings:
         log.warning("%s", warning)
     listener = read_listener(config.props)
-    herder = Worker(config, listener.url, version())
-    server = Server(make_app(herder), listener.host, listener.port)
+    herder: Worker | Supervisor
+    if connectors:
+        herder = Supervisor(_load_all(connectors, config), f"{listener.host}:{listener.port}")
+    else:
+        herder = Worker(config, listener.url, version())
+    app = make_app(herder, read_only=bool(connectors))
+    server = Server(app, listener.host, listener.port)
     stopping = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopping.set())
     server.start()  # first, so that a port that is taken is told before anything is begun
     herder.start()
-    log.info("worker listens at %s, group %s", server.url, config.group_id)
+    log.info("worker listens at %s", server.url)
     while not stopping.wait(1.0):
         if not herder.alive():
             raise MirrorError(
                 "Spark's JVM is gone, so nothing is mirrored; start heliograph again."
             )
-    log.info("stopping: connectors are handed over")
+    log.info("stopping: connectors are drained, saved and handed over")
     herder.stop()
     server.stop()
     log.info("stopped")
+
+
+def _load_all(files: list[Path], config: WorkerConfig) -> dict[str, tuple[Part, FlowConfig]]:
+    """Return the connectors of these files by name; two of one name are a mistake."""
+    found: dict[str, tuple[Part, FlowConfig]] = {}
+    for file in files:
+        connector = load_connector(file, config)
+        for warning in connector.warnings:
+            log.warning("%s", warning)
+        if connector.name in found:
+            raise ConfigError(f"{file}: a connector {connector.name} was named before. Rename one.")
+        found[connector.name] = connector.part, connector.config
+    return found

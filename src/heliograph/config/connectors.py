@@ -21,6 +21,7 @@ from heliograph.config.settings_worker import (
     CONFIG_STORAGE_TOPIC,
     GROUP_ID,
     LISTENERS,
+    OFFSET_STORAGE_FILE,
     OFFSET_STORAGE_TOPIC,
     STATUS_STORAGE_TOPIC,
 )
@@ -96,6 +97,27 @@ def connector_config(
     )
     warnings = (*file.warnings, *lint_connector(file.entries))
     return ConnectorConfig(file.file, str(entries["name"]), part, config, warnings, written)
+
+
+def load_standalone(path: Path, environment: Mapping[str, str] | None = None) -> WorkerConfig:
+    """Load and check a connect-standalone.properties; a file holds its positions, or it has a topic."""
+    written = read_properties(Path(path))
+    file = resolve(written, os.environ if environment is None else environment)
+    props = file.entries
+    for declared in fields_of(Part.WORKER):
+        declared.read(props, file.file)
+    if not (props.get(OFFSET_STORAGE_FILE.name) or props.get(OFFSET_STORAGE_TOPIC.name)):
+        raise MissingSetting(
+            file.file, OFFSET_STORAGE_FILE.name, "a standalone worker keeps its positions there"
+        )
+    return WorkerConfig(
+        file.file,
+        endpoint(props, "worker", "standalone", file.file, ""),
+        "",
+        LISTENERS.read(props),
+        props,
+        (*file.warnings, *lint_worker(props)),
+    )
 
 
 def load_worker(path: Path, environment: Mapping[str, str] | None = None) -> WorkerConfig:

@@ -31,12 +31,13 @@ _ROLES_IN_CLIENT_ID: dict[tuple[Side, Role], str] = {
 
 @dataclass(frozen=True, slots=True)
 class StorageTopic:
-    """A compacted topic of Connect's, and how to reach the cluster that holds it."""
+    """A compacted topic of Connect's and how to reach the cluster that holds it, or a file instead."""
 
     endpoint: Endpoint
     name: str
     partitions: int
     replication_factor: int
+    file: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +71,7 @@ class FlowConfig:
     `policy_class` is MM2's default or identity class by its Java name (other classes that do the same
     are already translated to it), or `package.module:Class`. `connectors` and `worker` hold everything,
     resolved, for those who need a key that has no attribute here: show them through `redact` only.
+    Positions are kept in `offset_storage`, or else as the source's offsets of `positions_group`.
     """
 
     flow: Flow
@@ -113,6 +115,8 @@ class FlowConfig:
     merge_max_bytes: int
     checkpoints: CheckpointConfig
     heartbeats: HeartbeatConfig
+    target_partitions: str | int = "source"
+    positions_group: str | None = None
     spark: Mapping[str, str] = field(default_factory=dict)
     connectors: Mapping[Part, Mapping[str, str]] = field(default_factory=dict)
     worker: Mapping[str, str] = field(default_factory=dict)
@@ -206,6 +210,7 @@ def flow_config(
         max_in_flight_requests=own.MAX_IN_FLIGHT_REQUESTS.read(props),
         on_loss=own.ON_LOSS.read(props),
         merge_max_bytes=own.MERGE_MAX_BYTES.read(props),
+        target_partitions=own.TARGET_PARTITIONS.read(props),
         checkpoints=_checkpoints(marks, syncs_on),
         heartbeats=_heartbeats(beats),
         spark={key: str(value) for key, value in props.items() if key.startswith("spark.")},
@@ -233,7 +238,8 @@ def offset_storage(worker_props: Mapping[str, str], flow: Flow, where: Endpoint)
     name = worker.OFFSET_STORAGE_TOPIC.read(worker_props) or f"mm2-offsets.{flow.source}.internal"
     partitions = worker.OFFSET_STORAGE_PARTITIONS.read(worker_props)
     replication_factor = worker.OFFSET_STORAGE_REPLICATION_FACTOR.read(worker_props)
-    return StorageTopic(where, str(name), partitions, replication_factor)
+    file = worker.OFFSET_STORAGE_FILE.read(worker_props)
+    return StorageTopic(where, str(name), partitions, replication_factor, file)
 
 
 def _check(props: Mapping[str, str], part: Part, file: str) -> None:

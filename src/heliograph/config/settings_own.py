@@ -6,6 +6,7 @@ from heliograph.config.fields import (
     COUNT,
     Field,
     Kind,
+    NotAllowed,
     Part,
     one_of,
     whole,
@@ -73,6 +74,26 @@ MERGE_MAX_BYTES = Field(
     "merge.max.bytes", COUNT, 262144, "Batches smaller than this in all are written as one.", _OURS
 )
 
+
+def _partitions(text: str) -> str | int:
+    word = text.strip().lower()
+    if word in ("source", "target"):
+        return word
+    try:
+        return COUNT.parse(text)
+    except NotAllowed:
+        raise NotAllowed("source, target, or a whole number above 0") from None
+
+
+TARGET_PARTITIONS: Field[str | int] = Field(
+    "target.partitions",
+    Kind("STRING", _partitions),
+    "source",
+    "How many partitions a remote topic has: as many as its source; its own (target), or its own and this number "
+    "where it is made. Where they differ, keys place records.",
+    _OURS,
+)
+
 OWN: tuple[Field[object], ...] = (
     EPOCH,
     CHUNK_MAX_BYTES,
@@ -80,4 +101,5 @@ OWN: tuple[Field[object], ...] = (
     MAX_IN_FLIGHT_REQUESTS,
     ON_LOSS,
     MERGE_MAX_BYTES,
+    TARGET_PARTITIONS,
 )

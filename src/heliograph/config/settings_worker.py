@@ -37,6 +37,13 @@ OFFSET_STORAGE_PARTITIONS = Field(
 OFFSET_STORAGE_REPLICATION_FACTOR = Field(
     "offset.storage.replication.factor", REPLICATION_FACTOR, 3, "Its replicas.", _WORKER
 )
+OFFSET_STORAGE_FILE = Field(
+    "offset.storage.file.filename",
+    STRING,
+    None,
+    "File with the source positions of a standalone worker.",
+    _WORKER,
+)
 OFFSET_FLUSH_INTERVAL = Field(
     "offset.flush.interval.ms",
     MILLISECONDS,
@@ -115,6 +122,7 @@ REBALANCE_TIMEOUT = Field(
 )
 
 WORKER: tuple[Field[object], ...] = (
+    OFFSET_STORAGE_FILE,
     REST_PORT,
     REST_HOST_NAME,
     GROUP_ID,

@@ -6,8 +6,8 @@ from heliograph.config.fields import Part
 from heliograph.config.flow import FlowConfig
 from heliograph.control.connect import ConnectorStatus, Offset, RestError, RunState
 from heliograph.errors import ConfigError
+from heliograph.flows.progress import open_offsets
 from heliograph.kafka.cluster import Cluster
-from heliograph.kafka.table import Table
 from heliograph.policy.alter_offsets import (
     check_checkpoint_offset,
     check_heartbeat_offset,
@@ -45,9 +45,9 @@ def read_offsets(part: Part, config: FlowConfig) -> list[Offset]:
     if part is not Part.SOURCE:
         return found
     with closing(Cluster(storage.endpoint)) as cluster:
-        if storage.name not in cluster.describe([storage.name]):
+        if storage.file is None and storage.name not in cluster.describe([storage.name]):
             return found
-        for raw_key, raw_value in Table(cluster, storage.name).read().items():
+        for raw_key, raw_value in open_offsets(cluster, storage).read().items():
             key = decode_source_key(raw_key)
             offset = decode_source_offset(raw_value)
             if key is None or key.connector != config.connector_name or offset is None:
@@ -88,6 +88,6 @@ def write_offsets(part: Part, config: FlowConfig, offsets: list[Offset] | None) 
     storage = config.offset_storage
     if rows:
         with closing(Cluster(storage.endpoint)) as cluster:
-            table = Table(cluster, storage.name)
+            table = open_offsets(cluster, storage)
             table.ensure(storage.partitions, storage.replication_factor)
             table.write(rows)

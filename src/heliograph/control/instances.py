@@ -9,7 +9,7 @@ from typing import Protocol
 
 from heliograph.config.fields import Part
 from heliograph.config.flow import FlowConfig
-from heliograph.control.connect import Report, RunState, TargetState, TaskReport
+from heliograph.control.connect import Config, Report, RunState, TargetState, TaskReport
 from heliograph.control.runner import FlowRunner, FlowStatus, PartitionStatus, State
 from heliograph.dataplane.lease_server import LeaseServer
 from heliograph.dataplane.session import Engine
@@ -21,6 +21,7 @@ from heliograph.flows.upkeep import GroupStatus, GroupUpkeep, HeartbeatUpkeep
 log = logging.getLogger(__name__)
 
 _PATIENCE = timedelta(seconds=12)
+_TASKS = "org.apache.kafka.connect.mirror."
 
 
 class Instance(Protocol):
@@ -104,7 +105,11 @@ class SourceInstance:
         if stopped:
             stopped.append("All other partitions go on.")
         trace = reason or "\n".join(stopped) or None
-        config = {"task.index": str(index), "task.assigned.partitions": ",".join(partitions)}
+        config = {
+            "task.class": f"{_TASKS}MirrorSourceTask",
+            "task.index": str(index),
+            "task.assigned.partitions": ",".join(partitions),
+        }
         return TaskReport(config, RunState.FAILED if trace else RunState.RUNNING, trace)
 
 
@@ -127,8 +132,20 @@ class ScheduleInstance:
             return Report(RunState.RUNNING)
         failed = [f"{c.name}: {t}" for c in chores if c.failed for t in c.troubles]
         state = RunState.FAILED if failed else RunState.RUNNING
-        task = TaskReport({"task.index": "0"}, state, "\n".join(failed) or None)
-        return Report(RunState.RUNNING, None, (task,))
+        return Report(
+            RunState.RUNNING, None, (TaskReport(self._task(), state, "\n".join(failed) or None),)
+        )
+
+    def _task(self) -> Config:
+        """Return the configuration of its one task, as Connect would show it."""
+        if not isinstance(self.schedule, GroupUpkeep):
+            return {}
+        groups = ",".join(status.group for status in self.schedule.groups())
+        return {
+            "task.class": f"{_TASKS}MirrorCheckpointTask",
+            "task.index": "0",
+            "task.assigned.groups": groups,
+        }
 
     def topics(self) -> set[str]:
         return self._topics

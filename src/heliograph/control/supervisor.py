@@ -1,6 +1,6 @@
-"""All flows of one file, with MirrorMaker 2's three connectors each: dedicated mode, as a herder.
+"""Connectors that stand in files: dedicated mode, where a flow has all three, and a standalone worker.
 
-Their configurations are those of the file. They can be paused, stopped, resumed and restarted until this
+Their configurations are those of the files. They can be paused, stopped, resumed and restarted until this
 process ends; the next one starts as the file says.
 """
 
@@ -8,7 +8,7 @@ import threading
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from heliograph.config.fields import Part
+from heliograph.config.fields import CONNECTORS, Part
 from heliograph.config.flow import FlowConfig
 from heliograph.config.precedence import CLASS_NAMES
 from heliograph.control.connect import (
@@ -40,25 +40,18 @@ _READ_ONLY = (
 
 
 class Supervisor:
-    """Starts and stops flows together; between the two, each goes its own way."""
+    """A herder that starts and stops connectors together; between the two, each goes its own way."""
 
     def __init__(
-        self,
-        flows: Sequence[FlowConfig],
-        beating: Sequence[FlowConfig] = (),
-        worker_id: str = "127.0.0.1:0",
+        self, connectors: Mapping[str, tuple[Part, FlowConfig]], worker_id: str = "127.0.0.1:0"
     ) -> None:
-        """Take the flows to run, and those that are not run but beat all the same."""
-        slots = sum(slices_for(config) for config in flows)
-        spark = {key: value for config in flows for key, value in config.spark.items()}
+        """Take what to run: by name, which of the three connectors, of which flow."""
+        self._parts = connectors
+        self._flows = [config for part, config in connectors.values() if part is Part.SOURCE]
+        slots = sum(slices_for(config) for config in self._flows)
+        spark = {key: value for config in self._flows for key, value in config.spark.items()}
         self._spark = SparkHost(slots, spark)
         self._worker_id = worker_id
-        self._flows = flows
-        self._parts = {
-            connector_name(config, part): (config, part)
-            for config in flows
-            for part in (Part.SOURCE, Part.CHECKPOINT, Part.HEARTBEAT)
-        } | {connector_name(config, Part.HEARTBEAT): (config, Part.HEARTBEAT) for config in beating}
         self._targets = dict.fromkeys(self._parts, TargetState.STARTED)
         self._restarts: Counter[str] = Counter()
         self._instances = Instances(self._make)
@@ -69,8 +62,9 @@ class Supervisor:
         return self._spark.engine
 
     def start(self) -> None:
-        """Start every flow. Spark comes up meanwhile: it takes longer than finding the topics."""
-        self._spark.start()
+        """Start all. Spark comes up meanwhile: it takes longer than finding the topics."""
+        if self._flows:
+            self._spark.start()
         self._reconcile()
 
     def flows(self) -> list[FlowStatus]:
@@ -99,7 +93,8 @@ class Supervisor:
         self._spark.close()
 
     def cluster_id(self) -> str:
-        cluster = Cluster(self._flows[0].target_admin)
+        _, config = next(iter(self._parts.values()))
+        cluster = Cluster(config.target_admin)
         try:
             return cluster.cluster_id()
         finally:
@@ -108,15 +103,15 @@ class Supervisor:
     def health(self) -> tuple[str, str]:
         if not self.alive():
             return "unhealthy", "Spark's JVM is gone; start heliograph again."
-        if not self.engine.wait(0):
+        if self._flows and not self.engine.wait(0):
             return "starting", "Spark is coming up."
-        return "healthy", f"{len(self._flows)} flows are looked after."
+        return "healthy", f"{len(self._parts)} connectors are looked after."
 
     def connectors(self) -> list[str]:
         return sorted(self._parts)
 
     def info(self, name: str) -> ConnectorInfo:
-        config, part = self._find(name)
+        part, config = self._find(name)
         own: Config = {**config.connectors[part], "name": name}
         tasks = tuple({**own, **task.config} for task in self._instances.report(name).tasks)
         return ConnectorInfo(name, own, tasks)
@@ -166,15 +161,15 @@ class Supervisor:
         raise _read_only(name)
 
     def offsets(self, name: str) -> list[Offset]:
-        config, part = self._find(name)
+        part, config = self._find(name)
         return read_offsets(part, config)
 
     def alter_offsets(self, name: str, offsets: list[Offset] | None) -> None:
-        config, part = self._find(name)
+        part, config = self._find(name)
         check_stopped(self.status(name))
         write_offsets(part, config, offsets)
 
-    def _find(self, name: str) -> tuple[FlowConfig, Part]:
+    def _find(self, name: str) -> tuple[Part, FlowConfig]:
         found = self._parts.get(name)
         if found is None:
             raise RestError(404, f"Connector {name} not found")
@@ -190,17 +185,32 @@ class Supervisor:
             )
 
     def _make(self, name: str, _wanted: Wanted) -> Instance:
-        config, part = self._parts[name]
+        part, config = self._parts[name]
 
         def on_fatal() -> None:
             """Write no more checkpoints beside the process that has the flow now."""
-            checkpoints = connector_name(config, Part.CHECKPOINT)
-            stopping = threading.Thread(
-                target=self.set_target_state, args=(checkpoints, TargetState.STOPPED), daemon=True
-            )
-            stopping.start()
+            threading.Thread(
+                target=self._stop_checkpoints, args=(config,), name=f"{name} ends", daemon=True
+            ).start()
 
         return make_instance(part, config, self._spark, on_fatal)
+
+    def _stop_checkpoints(self, config: FlowConfig) -> None:
+        for name, (part, its) in self._parts.items():
+            if part is Part.CHECKPOINT and its.flow == config.flow:
+                self.set_target_state(name, TargetState.STOPPED)
+
+
+def dedicated_connectors(
+    flows: Sequence[FlowConfig], beating: Sequence[FlowConfig] = ()
+) -> dict[str, tuple[Part, FlowConfig]]:
+    """Return the connectors of the flows of a file, and of those that copy nothing and beat all the same.
+
+    Each is called as in MM2, after its flow.
+    """
+    found = [(part, config) for config in flows for part in CONNECTORS]
+    found += [(Part.HEARTBEAT, config) for config in beating]
+    return {f"{config.flow}.{CLASS_NAMES[part]}": (part, config) for part, config in found}
 
 
 def _read_only(name: str) -> RestError:
@@ -208,8 +218,3 @@ def _read_only(name: str) -> RestError:
         403,
         f"{name}: connectors of this process are those of its file. Change it, and start it again.",
     )
-
-
-def connector_name(config: FlowConfig, part: Part) -> str:
-    """Return what a connector of a flow is called in this process: MM2's name after the flow's."""
-    return f"{config.flow}.{CLASS_NAMES[part]}"

@@ -247,8 +247,9 @@ class Worker:
         with self._applied:
             self._done_with = share
             self._applied.notify_all()
-        self._configs.refresh()
+        # A status goes after its connector: who sees that it is gone must see that the connector is.
         self._statuses.refresh()
+        self._configs.refresh()
         names = set(self._configs.connectors())
         if names != self._known:
             self._known = names
@@ -259,6 +260,8 @@ class Worker:
         self._reconcile(mine)
         for name, report in self._instances.reports().items():
             self._tell(name, report, generation)
+            for topic in self._instances.topics(name):
+                self._statuses.put_topic(name, topic)
 
     def _reconcile(self, mine: frozenset[str]) -> None:
         wanted = {}
@@ -281,7 +284,8 @@ class Worker:
     def _tell(self, name: str, report: Report, generation: int) -> None:
         """Write down what changed of a connector since the last time."""
         before = self._told.get(name)
-        if before == report:
+        # One that was deleted and made again at once has lost its status, and may never have stopped here.
+        if before == report and self._statuses.status(name) is not None:
             return
         if report.state is not RunState.PAUSED:
             self._tell_tasks(name, report)
@@ -293,8 +297,6 @@ class Worker:
                     self._statuses.delete_task(name, task.index)
             for task in status.tasks:
                 self._statuses.put_task_status(name, task, generation, unless_newer=True)
-        for topic in self._instances.topics(name):
-            self._statuses.put_topic(name, topic)
         self._told[name] = report
 
     def _tell_tasks(self, name: str, report: Report) -> None:

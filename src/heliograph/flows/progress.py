@@ -1,9 +1,11 @@
-"""How far a flow is, kept where MM2 keeps it: the Connect offsets topic on the target."""
+"""How far a flow is, kept where MM2 keeps it: the Connect offsets topic, or a standalone worker's file."""
 
 from collections.abc import Mapping
 from datetime import timedelta
+from pathlib import Path
 
-from heliograph.config.flow import FlowConfig
+from heliograph.config.flow import FlowConfig, StorageTopic
+from heliograph.flows.offset_file import OffsetFile
 from heliograph.kafka.append import PATIENCE
 from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.table import Table
@@ -17,12 +19,17 @@ from heliograph.wire.connect_records import (
 )
 
 
+def open_offsets(cluster: Cluster, storage: StorageTopic) -> Table | OffsetFile:
+    """Return where positions are kept: a topic of `cluster`, or a file."""
+    return Table(cluster, storage.name) if storage.file is None else OffsetFile(Path(storage.file))
+
+
 class ProgressStore:
     """The saved positions of one flow; only what changed is written."""
 
     def __init__(self, target: Cluster, config: FlowConfig) -> None:
         self._config = config
-        self._table = Table(target, config.offset_storage.name)
+        self._table = open_offsets(target, config.offset_storage)
         self._saved: dict[TopicPartition, SourceOffset] = {}
 
     def load(self) -> dict[TopicPartition, SourceOffset]:

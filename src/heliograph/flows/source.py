@@ -19,7 +19,7 @@ from heliograph.model import TopicPartition
 from heliograph.policy.filters import NameFilter, replicates
 from heliograph.policy.naming import NamingPolicy, naming_for
 from heliograph.policy.topic_configs import creation_configs
-from heliograph.policy.topics import CreateTopic, GrowTopic, plan_topics
+from heliograph.policy.topics import CreateTopic, GrowTopic, own_counts, plan_topics
 
 log = logging.getLogger(__name__)
 
@@ -29,13 +29,18 @@ _DEFAULT_MAX_MESSAGE_BYTES = 1048588
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """A source partition, and where its records go; ids tell a topic from its namesake made later."""
+    """A source partition, and where its records go; ids tell a topic from its namesake made later.
+
+    Where the remote topic keeps a partition count of its own, `spread` is that count: `remote` then is
+    only where records without a key go.
+    """
 
     source: TopicPartition
     topic_id: str
     remote: TopicPartition
     remote_id: str
     max_message_bytes: int
+    spread: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,20 +97,24 @@ def refresh_topics(config: FlowConfig, source: Cluster, target: Cluster) -> Inve
     for remote, topic in sorted(selected.items()):
         there = existing.get(remote)
         have = len(there.leaders) if there is not None else 0
-        if have < len(topic.leaders) and remote not in refused:
-            refused[remote] = f"{remote} is not there yet with {len(topic.leaders)} partitions"
-        if there is None:
+        wanted = len(topic.leaders) if config.target_partitions == "source" else 1
+        if have < wanted and remote not in refused:
+            refused[remote] = f"{remote} is not there yet with {wanted} partitions"
+        if there is None or not have:
             continue
+        spread = have if config.target_partitions != "source" and have != len(topic.leaders) else 0
+        known = topic.partitions if spread else topic.partitions[:have]
         limit = int(limits.get(remote, {}).get(_MAX_MESSAGE_BYTES) or _DEFAULT_MAX_MESSAGE_BYTES)
         routes += [
             Route(
                 source=partition,
                 topic_id=str(topic.topic_id),
-                remote=TopicPartition(remote, partition.index),
+                remote=TopicPartition(remote, partition.index % have),
                 remote_id=str(there.topic_id),
                 max_message_bytes=limit,
+                spread=spread,
             )
-            for partition in topic.partitions[:have]
+            for partition in known
         ]
     return Inventory(tuple(routes), tuple(refused.values()))
 
@@ -118,10 +127,9 @@ def _apply(
     existing: Mapping[str, Topic],
 ) -> tuple[dict[str, int], dict[str, str]]:
     """Make and grow remote topics; return those that changed, and why others could not."""
-    plan = plan_topics(
-        {remote: len(topic.leaders) for remote, topic in selected.items()},
-        {remote: len(topic.leaders) for remote, topic in existing.items()},
-    )
+    there = {remote: len(topic.leaders) for remote, topic in existing.items()}
+    wanted = {remote: len(topic.leaders) for remote, topic in selected.items()}
+    plan = plan_topics(own_counts(wanted, there, config.target_partitions), there)
     creations = {step.topic: step.partitions for step in plan if isinstance(step, CreateTopic)}
     growths = {step.topic: step.partitions for step in plan if isinstance(step, GrowTopic)}
     settings, refused = _creation_configs(
