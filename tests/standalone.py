@@ -62,7 +62,8 @@ class StandaloneSpark:
 
     def executors(self) -> list[int]:
         """Return the processes that run tasks: JVMs below the workers."""
-        return [pid for worker in self.workers() for pid in children(worker)]
+        below = [pid for worker in self.workers() for pid in children(worker)]
+        return [pid for pid in below if "CoarseGrainedExecutorBackend" in command_line(pid)]
 
     def workers(self) -> list[int]:
         """Return the workers that run."""

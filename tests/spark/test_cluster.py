@@ -128,7 +128,7 @@ def test_too_few_cores_are_told(
     scene = Scene(source, target, tmp_path, on(spark, archive), tasks=5)
     with scene.mirror:
         eventually(
-            lambda: scene.mirror.lines("FAILED", "Spark has 4 cores for 5 tasks", "tasks.max"),
+            lambda: scene.mirror.lines("waits", "Spark has 4 cores for 5 tasks", "tasks.max"),
             within=150,
             describe=lambda: scene.mirror.tail() + spark.logs(),
         )
@@ -149,9 +149,9 @@ def test_executors_without_our_code_are_told(
 def wait_for_tasks(spark: StandaloneSpark, executors: int) -> None:
     """Wait until so many executors work, each with a daemon, a reader and a writer."""
     eventually(
-        lambda: [len(python_of(e)) > 2 for e in spark.executors()] == [True] * executors,
+        lambda: sum(len(python_of(e)) > 2 for e in spark.executors()) == executors,
         within=60,
-        describe=spark.logs,
+        describe=lambda: f"{[(e, python_of(e)) for e in spark.executors()]}\n{spark.logs()}",
     )
 
 

@@ -78,6 +78,7 @@ class FlowJob:
         self._attempts: dict[int, Attempt] = {}
         self._attendance = Attendance(options.slices)
         self._engine: Engine | None = None
+        self._told_starved: str | None = None
         self._target = Cluster(options.target)
         self._fencing = threading.Lock()
         self._query: StreamingQuery | None = None
@@ -230,6 +231,9 @@ class FlowJob:
         cores = engine.cores()
         if starved is None and missed and cores is not None:
             starved = describe_missed(missed, cores)
+        if starved is not None and starved != self._told_starved:
+            log.warning("flow=%s waits: %s", self._options.flow, starved)
+        self._told_starved = starved
         return starved
 
     def _resting(self) -> set[int]:

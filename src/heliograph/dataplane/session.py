@@ -136,7 +136,9 @@ class Engine:
             self._opened.set_result(session)
         except Exception as exc:  # noqa: BLE001 - the edge: whoever waits for the session gets it
             self._failed_at = time.monotonic()
-            self._opened.set_exception(SparkNotStarted(explain(str(exc)), self.last_words()))
+            told = explain(str(exc))
+            failure = SparkNotStarted(told or str(exc), "" if told else self.last_words())
+            self._opened.set_exception(failure)
 
     def _note_context(self, context: SparkContext) -> None:
         self._context = context
@@ -168,17 +170,18 @@ class SparkNotStarted(MirrorError):
         self.log = log
 
     def __str__(self) -> str:
-        return f"Spark did not start: {self.reason}. Its last lines:\n{self.log}"
+        told = f"Spark did not start: {self.reason}."
+        return f"{told} Its last lines:\n{self.log}" if self.log else told
 
 
-def explain(reason: str) -> str:
-    """Return what a person can do about a Spark that ran and could not run us, else what it said."""
+def explain(reason: str) -> str | None:
+    """Return what a person can do about a Spark that runs and cannot run us, if its words tell."""
     if "No module named 'heliograph'" in reason or "No module named heliograph" in reason:
         return (
             "its executors have no heliograph; run `heliograph package`, then set "
             f"spark.archives={ENVIRONMENT}.tar.gz#{ENVIRONMENT}"
         )
-    return reason
+    return None
 
 
 def _count_cores(context: SparkContext) -> Cores:
