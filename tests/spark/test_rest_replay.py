@@ -22,7 +22,6 @@ DIFFERENCES = {
 }
 
 
-# Not on purpose: to be put right in control/, and taken away here.
 def test_a_worker_answers_as_connect_does_but_for_known_differences(tmp_path: Path) -> None:
     with open_clusters(tmp_path) as (source, target):
         url = f"http://{LOOPBACK}:{pick_port()}"

@@ -18,7 +18,7 @@ from rich.table import Table
 from heliograph.cli.edgar import EdgarProducer
 from heliograph.cli.logs import set_up_logs
 from heliograph.config.mirror import MirrorConfig, load_mirror
-from heliograph.control.runner import FlowStatus, State
+from heliograph.control.flow_status import FlowStatus, State
 from heliograph.control.supervisor import Supervisor, dedicated_connectors
 from heliograph.embedded.cluster import start_cluster
 from heliograph.errors import MirrorError

@@ -10,7 +10,8 @@ from typing import Protocol
 from heliograph.config.fields import Part
 from heliograph.config.flow import FlowConfig
 from heliograph.control.connect import Config, Report, RunState, TargetState, TaskReport
-from heliograph.control.runner import FlowRunner, FlowStatus, PartitionStatus, State
+from heliograph.control.flow_status import FlowStatus, PartitionStatus, State
+from heliograph.control.runner import FlowRunner
 from heliograph.dataplane.lease_server import LeaseServer
 from heliograph.dataplane.session import Engine
 from heliograph.errors import MirrorError

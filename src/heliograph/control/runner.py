@@ -9,11 +9,11 @@ import os
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
-from enum import Enum
 
 from heliograph.config.flow import FlowConfig
+from heliograph.control.flow_status import FlowStatus, PartitionStatus, State
 from heliograph.dataplane.assignment import Limits
 from heliograph.dataplane.job import FlowJob, JobOptions
 from heliograph.dataplane.lease_server import LeaseServer
@@ -23,7 +23,6 @@ from heliograph.dataplane.session import Engine
 from heliograph.errors import MirrorError
 from heliograph.flows.progress import ProgressStore
 from heliograph.flows.runs import RunStore
-from heliograph.flows.schedule import ChoreStatus
 from heliograph.flows.source import naming_of, refresh_topics
 from heliograph.flows.starts import Origin, Start, explain_loss, plan_starts
 from heliograph.flows.upkeep import TopicUpkeep
@@ -43,76 +42,6 @@ _SAVE = timedelta(seconds=3)
 _LAST_SAVE = timedelta(seconds=2)
 _TROUBLE = timedelta(seconds=3)
 _UPKEEP = timedelta(seconds=2)
-
-
-class State(Enum):
-    STARTING = "STARTING"
-    RUNNING = "RUNNING"
-    FAILED = "FAILED"
-    STOPPED = "STOPPED"
-
-
-@dataclass(frozen=True, slots=True)
-class FlowStatus:
-    """A flow as it is now, for logs, tables and pages."""
-
-    flow: str
-    state: State
-    reason: str | None
-    topics: int
-    partitions: int
-    records: int
-    bytes: int
-    lag: int
-    epochs: int
-    latency_ms: tuple[int | None, int | None]
-    verdicts: dict[str, int]
-    stopped: dict[str, str]
-    refused: tuple[str, ...]
-    waiting: tuple[str, ...]
-    slices: tuple[tuple[str, ...], ...]
-    remotes: frozenset[str]
-    chores: tuple[ChoreStatus, ...]
-    skipped_groups: dict[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class PartitionStatus:
-    """A partition as it is now: `upstream` and `downstream` are the next offsets on either side."""
-
-    topic: str
-    partition: int
-    remote_topic: str
-    upstream: int
-    downstream: int
-    end_offset: int
-    lag: int
-    records: int
-    bytes: int
-    stopped: str | None
-
-
-def status_at_rest(config: FlowConfig) -> FlowStatus:
-    """Return the status of a flow that does not run."""
-    return FlowStatus(
-        flow=str(config.flow),
-        state=State.STOPPED,
-        reason=None,
-        topics=0,
-        partitions=0,
-        records=0,
-        bytes=0,
-        lag=0,
-        epochs=0,
-        latency_ms=(None, None),
-        verdicts={},
-        stopped={},
-        refused=(),
-        waiting=(),
-        slices=(),
-        remotes=frozenset(),
-        chores=(),
-    )
 
 
 def slices_for(config: FlowConfig) -> int:

@@ -22,6 +22,7 @@ from heliograph.control.connect import (
     status_of,
 )
 from heliograph.control.connector_offsets import check_stopped, read_offsets, write_offsets
+from heliograph.control.flow_status import FlowStatus, PartitionStatus, status_at_rest
 from heliograph.control.instances import (
     Instance,
     Instances,
@@ -29,7 +30,7 @@ from heliograph.control.instances import (
     Wanted,
     make_instance,
 )
-from heliograph.control.runner import FlowStatus, PartitionStatus, slices_for, status_at_rest
+from heliograph.control.runner import slices_for
 from heliograph.dataplane.session import Engine
 from heliograph.flows.upkeep import GroupStatus
 from heliograph.kafka.cluster import Cluster

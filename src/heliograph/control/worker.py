@@ -28,6 +28,7 @@ from heliograph.control.connect import (
     status_of,
 )
 from heliograph.control.connector_offsets import check_stopped, read_offsets, write_offsets
+from heliograph.control.flow_status import FlowStatus, PartitionStatus
 from heliograph.control.instances import (
     Instance,
     Instances,
@@ -36,7 +37,6 @@ from heliograph.control.instances import (
     make_instance,
 )
 from heliograph.control.membership import Assignment, Membership
-from heliograph.control.runner import FlowStatus, PartitionStatus
 from heliograph.control.status_store import StatusStore
 from heliograph.errors import MirrorError
 from heliograph.flows.upkeep import GroupStatus

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Protocol, cast
 from fastapi import APIRouter, Depends, Request
 
 from heliograph.control.connect import RestError
-from heliograph.control.runner import FlowStatus, PartitionStatus
+from heliograph.control.flow_status import FlowStatus, PartitionStatus
 from heliograph.flows.upkeep import GroupStatus
 from heliograph.web.events import Event, Events
 

@@ -1,0 +1,77 @@
+"""A flow and its partitions as they are now: for logs, tables, pages and programs."""
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+from heliograph.config.flow import FlowConfig
+from heliograph.flows.schedule import ChoreStatus
+
+
+class State(Enum):
+    STARTING = "STARTING"
+    RUNNING = "RUNNING"
+    FAILED = "FAILED"
+    STOPPED = "STOPPED"
+
+
+@dataclass(frozen=True, slots=True)
+class FlowStatus:
+    """A flow as it is now, for logs, tables and pages."""
+
+    flow: str
+    state: State
+    reason: str | None
+    topics: int
+    partitions: int
+    records: int
+    bytes: int
+    lag: int
+    epochs: int
+    latency_ms: tuple[int | None, int | None]
+    verdicts: dict[str, int]
+    stopped: dict[str, str]
+    refused: tuple[str, ...]
+    waiting: tuple[str, ...]
+    slices: tuple[tuple[str, ...], ...]
+    remotes: frozenset[str]
+    chores: tuple[ChoreStatus, ...]
+    skipped_groups: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionStatus:
+    """A partition as it is now: `upstream` and `downstream` are the next offsets on either side."""
+
+    topic: str
+    partition: int
+    remote_topic: str
+    upstream: int
+    downstream: int
+    end_offset: int
+    lag: int
+    records: int
+    bytes: int
+    stopped: str | None
+
+
+def status_at_rest(config: FlowConfig) -> FlowStatus:
+    """Return the status of a flow that does not run."""
+    return FlowStatus(
+        flow=str(config.flow),
+        state=State.STOPPED,
+        reason=None,
+        topics=0,
+        partitions=0,
+        records=0,
+        bytes=0,
+        lag=0,
+        epochs=0,
+        latency_ms=(None, None),
+        verdicts={},
+        stopped={},
+        refused=(),
+        waiting=(),
+        slices=(),
+        remotes=frozenset(),
+        chores=(),
+    )
