@@ -13,7 +13,7 @@ from heliograph.control.connect import (
     TargetState,
     TaskStatus,
 )
-from heliograph.control.runner import FlowStatus, PartitionStatus
+from heliograph.control.flow_status import FlowStatus, PartitionStatus
 from heliograph.flows.upkeep import GroupStatus
 
 _WORKER = "127.0.0.1:8083"
