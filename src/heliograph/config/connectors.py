@@ -80,7 +80,11 @@ def connector_config(
     environment: Mapping[str, str] | None = None,
 ) -> ConnectorConfig:
     """Check one connector that was already parsed; `name` counts where it has none."""
-    file = resolve(written, os.environ if environment is None else environment)
+    file = resolve(
+        written,
+        os.environ if environment is None else environment,
+        worker.props if worker else None,
+    )
     entries = {"name": Written(name, Origin(file.file, 1, "name"))} | dict(file.entries)
     part = _part(entries, file.file)
     props = with_new_names(entries)

@@ -1,7 +1,9 @@
 """`${file:/path:key}`, `${env:NAME}` and `${dir:/path:name}` in values.
 
-Kafka wants each provider declared under config.providers; here these work undeclared too. As in
-Kafka a value is looked through once, and what cannot be found stays as it is written.
+Kafka wants each provider declared under config.providers; in a file of the operator's these work
+undeclared too. What comes to a worker is resolved by the providers that the worker declares, and by
+no others: whoever may send a connector must not thereby read the worker's files. As in Kafka a value
+is looked through once, and what cannot be found stays as it is written.
 """
 
 import re
@@ -57,9 +59,20 @@ class Environment:
         return f"Environment({len(self.variables)} variables)"
 
 
-def resolve(file: Properties, environment: Mapping[str, str]) -> Properties:
-    """Return the same settings with every expression replaced, and a warning for each that was not."""
-    providers, warnings = _providers(file.entries, environment)
+def resolve(
+    file: Properties,
+    environment: Mapping[str, str],
+    worker: Mapping[str, str] | None = None,
+) -> Properties:
+    """Return the same settings with every expression replaced, and a warning for each that was not.
+
+    With a worker's settings its providers count alone, and those of `file` are not looked at.
+    """
+    if worker is None:
+        undeclared = _undeclared(environment)
+        providers, warnings = _providers(file.entries, environment, undeclared)
+    else:
+        providers, warnings = _providers(worker, environment, {})[0], []
     entries: dict[str, Written] = {}
     for key, value in file.entries.items():
         entries[key] = value
@@ -78,10 +91,10 @@ def _resolve_value(value: Written, providers: Mapping[str, Provider]) -> tuple[W
         name, path, key = match[1], match[2] or "", match[3]
         provider = providers.get(name)
         if provider is None:
-            known = ", ".join(sorted(providers))
+            known = f"there are {', '.join(sorted(providers))}" if providers else "there are none"
             warnings.append(
                 f"{value.origin}: {value.origin.key}: no provider {name!r}, left as written "
-                f"(there are {known})"
+                f"({known})"
             )
             return match[0]
         try:
@@ -100,15 +113,19 @@ def _resolve_value(value: Written, providers: Mapping[str, Provider]) -> tuple[W
     return Written(text, value.origin, secret=value.secret or found_any), warnings
 
 
-def _providers(
-    props: Mapping[str, str], environment: Mapping[str, str]
-) -> tuple[dict[str, Provider], list[str]]:
-    providers: dict[str, Provider] = {
+def _undeclared(environment: Mapping[str, str]) -> dict[str, Provider]:
+    return {
         "file": PropertiesFiles(),
         "env": Environment(environment),
         "dir": Directories(),
         "directory": Directories(),
     }
+
+
+def _providers(
+    props: Mapping[str, str], environment: Mapping[str, str], undeclared: Mapping[str, Provider]
+) -> tuple[dict[str, Provider], list[str]]:
+    providers = dict(undeclared)
     warnings: list[str] = []
     for name in split_list(props.get("config.providers", "")):
         prefix = f"config.providers.{name}."

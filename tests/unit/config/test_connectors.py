@@ -3,9 +3,10 @@ from pathlib import Path
 
 import pytest
 
-from heliograph.config.connectors import load_connector, load_worker
+from heliograph.config.connectors import connector_config, load_connector, load_worker
 from heliograph.config.fields import Part
 from heliograph.config.listeners import Listener, read_listener
+from heliograph.config.properties import properties_of
 from heliograph.config.settings_connector import IDENTITY_POLICY
 from heliograph.errors import ConfigError
 from heliograph.model import Flow
@@ -164,3 +165,26 @@ def test_a_checkpoint_connector_that_cannot_work_is_refused_unless_it_is_off(
     assert not load_connector(file).config.enabled
     file.write_text(json.dumps(CHECKPOINT | {switch: "true"}))
     assert load_connector(file).config.checkpoints.emit_enabled
+
+
+PROVIDER = "org.apache.kafka.common.config.provider.FileConfigProvider"
+
+
+def test_a_connector_sent_to_a_worker_makes_it_read_no_file_that_it_names(tmp_path: Path) -> None:
+    (tmp_path / "v.properties").write_text("host=stolen:1\n")
+    file = tmp_path / "w.properties"
+    text = "bootstrap.servers=a:1\ngroup.id=g\noffset.storage.topic=o\nconfig.storage.topic=c\n"
+    text += "status.storage.topic=s\n"
+    file.write_text(text)
+    sent = MINIMAL | {
+        "config.providers": "file",
+        "config.providers.file.class": PROVIDER,
+        "source.cluster.bootstrap.servers": f"${{file:{tmp_path}/v.properties:host}}",
+    }
+    with pytest.raises(ConfigError) as caught:
+        connector_config(properties_of(sent, "connector c"), "c", load_worker(file), {})
+    assert "stolen" not in str(caught.value)
+
+    file.write_text(text + f"config.providers=file\nconfig.providers.file.class={PROVIDER}\n")
+    found = connector_config(properties_of(sent, "connector c"), "c", load_worker(file), {})
+    assert str(found.config.source) == "stolen:1"

@@ -106,3 +106,45 @@ def test_redact_hides_by_name_and_by_origin() -> None:
     assert {key for key, value in shown.items() if value == HIDDEN} == set(shown) - {"name"}
     assert shown["name"] == "n"
     assert "xx" not in repr(found.entries)
+
+
+def test_what_comes_to_a_worker_is_resolved_by_the_providers_of_the_worker_alone(
+    vault: Path,
+) -> None:
+    sent = parse_properties(
+        f"config.providers=mine,file\nconfig.providers.mine.class={KAFKA}FileConfigProvider\n"
+        f"config.providers.file.class={KAFKA}FileConfigProvider\n"
+        f"a=${{mine:{vault}/v.properties:user}}\nb=${{file:{vault}/v.properties:user}}\n"
+        f"c=${{env:B}}\nd=${{dir:{vault}:pw}}\ne=${{os:B}}".encode(),
+        "connector c",
+    )
+    declared = {
+        "config.providers": "os",
+        "config.providers.os.class": f"{KAFKA}EnvVarConfigProvider",
+    }
+
+    found = resolve(sent, {"B": "bee"}, declared)
+    assert {key: found.entries[key] for key in "abcd"} == {key: sent.entries[key] for key in "abcd"}
+    assert found.entries["e"] == "bee"
+    assert all("left as written (there are os)" in warning for warning in found.warnings)
+
+    without = resolve(sent, {"B": "bee"}, {})
+    assert without.entries == sent.entries
+    assert "no provider 'mine', left as written (there are none)" in without.warnings[0]
+
+
+def test_a_worker_that_allows_some_paths_allows_no_others(vault: Path) -> None:
+    (vault / "open").mkdir()
+    (vault / "open" / "o.properties").write_text("user=bob\n")
+    sent = parse_properties(
+        f"config.providers=v\nconfig.providers.v.class={KAFKA}FileConfigProvider\n"
+        f"a=${{v:{vault}/open/o.properties:user}}\nb=${{v:{vault}/open/../v.properties:user}}".encode(),
+        "connector c",
+    )
+    declared = {
+        "config.providers": "v",
+        "config.providers.v.class": f"{KAFKA}FileConfigProvider",
+        "config.providers.v.param.allowed.paths": f"{vault}/open",
+    }
+    found = resolve(sent, {}, declared)
+    assert (found.entries["a"], found.entries["b"]) == ("bob", sent.entries["b"])
