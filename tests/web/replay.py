@@ -212,6 +212,7 @@ _OUR_KEYS = {
     "max.in.flight.requests",
     "on.loss",
     "merge.max.bytes",
+    "target.partitions",
 }
 
 

@@ -21,7 +21,10 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """One partition of a slice. `resume` asks for a look at the remote tail before writing."""
+    """One partition of a slice. `resume` asks for a look at the remote tail before writing.
+
+    With a `spread` its records are placed by key in so many lanes of the assignment.
+    """
 
     slot: int
     source: TopicPartition
@@ -31,6 +34,17 @@ class Share:
     identity: ProducerIdentity
     sequence: int
     resume: bool
+    max_message_bytes: int
+    spread: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class LaneShare:
+    """A remote partition that all source partitions of its topic are placed into."""
+
+    remote: TopicPartition
+    identity: ProducerIdentity
+    sequence: int
     max_message_bytes: int
 
 
@@ -54,6 +68,7 @@ class Assignment:
     endpoint: Endpoint
     limits: Limits
     shares: tuple[Share, ...]
+    lanes: tuple[LaneShare, ...] = ()
 
     def encode(self) -> dict[str, Any]:
         return asdict(self)
@@ -72,6 +87,7 @@ def decode_assignment(data: dict[str, Any]) -> Assignment:
         ),
         limits=Limits(**data["limits"]),
         shares=tuple(_decode_share(share) for share in data["shares"]),
+        lanes=tuple(_decode_lane(lane) for lane in data["lanes"]),
     )
 
 
@@ -89,6 +105,16 @@ def _decode_share(data: dict[str, Any]) -> Share:
         identity=ProducerIdentity(**data["identity"]),
         sequence=data["sequence"],
         resume=data["resume"],
+        max_message_bytes=data["max_message_bytes"],
+        spread=data["spread"],
+    )
+
+
+def _decode_lane(data: dict[str, Any]) -> LaneShare:
+    return LaneShare(
+        remote=TopicPartition(**data["remote"]),
+        identity=ProducerIdentity(**data["identity"]),
+        sequence=data["sequence"],
         max_message_bytes=data["max_message_bytes"],
     )
 

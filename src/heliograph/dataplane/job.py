@@ -285,13 +285,13 @@ class FlowJob:
         with self._lock:
             self._revoke(claim.slice_index)
             members = self._due(claim.slice_index)
-            unfenced = [p for p in members if p.identity is None or not p.clean]
+            unfenced = [p for p in members if not self._handed_over(p)]
         if unfenced:
             lost = self._without_leader(unfenced)
             members = [p for p in members if p not in lost]
             unfenced = [p for p in unfenced if p not in lost]
         if unfenced:
-            remotes = [p.remote for p in unfenced]
+            remotes = self._remotes(unfenced)
             identity = fence(self._target, self._options.transactional_id, remotes)
             with self._lock:
                 for partition in unfenced:
@@ -306,6 +306,13 @@ class FlowJob:
             self._attempts[claim.slice_index] = attempt
             self._grant_trouble = None
             return attempt
+
+    def _handed_over(self, partition: Partition) -> bool:
+        return partition.identity is not None and partition.clean
+
+    def _remotes(self, partitions: Sequence[Partition]) -> list[TopicPartition]:
+        """Return all remote partitions that these may write to."""
+        return [p.remote for p in partitions]
 
     def _revoke(self, slice_index: int) -> None:
         """End the leases of the attempt that held a slice, and trust only what it handed over."""
@@ -344,9 +351,13 @@ class FlowJob:
         for partition in partitions:
             topic = topics.get(partition.remote.topic)
             leaders = topic.leaders if topic is not None else ()
-            index = partition.remote.index
-            if index >= len(leaders) or leaders[index] == NO_LEADER:
-                reason = f"{partition.remote} does not exist or has no leader"
+            away = [
+                remote
+                for remote in self._remotes([partition])
+                if remote.index >= len(leaders) or leaders[remote.index] == NO_LEADER
+            ]
+            if away:
+                reason = f"{away[0]} does not exist or has no leader"
                 self._stop(partition, "lost-remote", partition.position.upstream, reason)
                 lost.add(partition)
         return lost
@@ -365,8 +376,9 @@ class FlowJob:
                     position=partition.position,
                     identity=partition.identity,
                     sequence=partition.sequence,
-                    resume=slot in attempt.resuming,
+                    resume=slot in attempt.resuming and not partition.spread,
                     max_message_bytes=partition.max_message_bytes,
+                    spread=partition.spread,
                 )
             )
         return Assignment(
@@ -374,6 +386,7 @@ class FlowJob:
             endpoint=options.source if role == "reader" else options.target,
             limits=options.limits,
             shares=tuple(shares),
+            lanes=attempt.lanes if role == "writer" else (),
         )
 
     def _leave(self, kept: set[Partition]) -> None:

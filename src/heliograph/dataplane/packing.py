@@ -7,10 +7,12 @@ among the batches of one chunk, and a batch without a neighbour is passed as it 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from heliograph.dataplane.slots import Slot
 from heliograph.errors import MirrorError
 from heliograph.kafka.produce import Outgoing
+from heliograph.model import ProducerIdentity
 from heliograph.policy.batches import Verdict, judge
 from heliograph.wire.compression import compress, decompress
 from heliograph.wire.record_batch import (
@@ -40,6 +42,16 @@ class RecordTooLarge(MirrorError):
             f"the record at upstream offset {self.upstream} needs a batch of {self.size} bytes "
             f"and the remote topic takes {self.limit}"
         )
+
+
+class Stamped(Protocol):
+    """Whoever writes to one remote partition: a slot, or a lane that slots share."""
+
+    identity: ProducerIdentity
+
+    @property
+    def max_message_bytes(self) -> int: ...
+    def take_sequence(self, count: int) -> int: ...
 
 
 class Packer:
@@ -142,12 +154,12 @@ class _Merge:
 
 
 def reencode(
-    slot: Slot, records: Sequence[RawRecord], codec: int, upstream: int
+    slot: Stamped, records: Sequence[RawRecord], codec: int, upstream: int
 ) -> Iterator[Outgoing]:
     """Yield `records` in as few batches as the target's limit allows; the last ends at `upstream`."""
     if not records:
         return
-    limit = slot.share.max_message_bytes
+    limit = slot.max_message_bytes
     builder = RecordsBuilder()
     for record in records:
         builder.add(record.timestamp, record.attributes, record.body)
@@ -179,7 +191,7 @@ def spans_of(records: Iterable[RawRecord]) -> list[tuple[int, int]]:
 
 
 def _sealed(
-    slot: Slot,
+    slot: Stamped,
     codec: int,
     payload: bytes,
     builder: RecordsBuilder,

@@ -3,11 +3,14 @@
 from dataclasses import dataclass, field
 from datetime import timedelta
 
+from heliograph.dataplane.assignment import LaneShare
 from heliograph.dataplane.lease_server import Line
 from heliograph.model import Position, ProducerIdentity, TopicPartition
 
 RETRY_STOPPED = timedelta(seconds=60)
 MADE_ANEW = "made-anew"
+REFUSED_FOR_GOOD = "refused-for-good"
+NOWHERE = -1  # the downstream offset of a partition with a spread
 MAY_PASS = frozenset({"refused", "too-large", "corrupt", "lost-topic", "lost-remote"})
 
 
@@ -27,7 +30,10 @@ class Stop:
 
 @dataclass(slots=True, eq=False)
 class Partition:
-    """One partition: where it goes, how far it is, who may write to it, why it stopped."""
+    """One partition: where it goes, how far it is, who may write to it, why it stopped.
+
+    One with a `spread` has its records placed among so many remote partitions: see placing_job.py.
+    """
 
     source: TopicPartition
     topic_id: str
@@ -42,6 +48,7 @@ class Partition:
     records: int = 0
     bytes: int = 0
     stop: Stop | None = None
+    spread: int = 0
 
     def is_of(self, topic_id: str, remote_id: str) -> bool:
         """Whether it belongs to these two topics, and not to others of the same names."""
@@ -63,3 +70,4 @@ class Attempt:
     lines: dict[str, Line] = field(default_factory=dict)
     done: bool = False
     troubles: dict[str, str] = field(default_factory=dict)
+    lanes: tuple[LaneShare, ...] = ()

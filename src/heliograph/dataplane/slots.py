@@ -60,6 +60,10 @@ class Slot:
     bytes: int = 0
 
     @property
+    def max_message_bytes(self) -> int:
+        return self.share.max_message_bytes
+
+    @property
     def behind(self) -> bool:
         """Whether the target holds records that this writer has not come to yet."""
         return bool(self.tail or self.bodies)

@@ -24,6 +24,7 @@ from pyspark.sql.types import StructType
 from heliograph.dataplane.assignment import Claim
 from heliograph.dataplane.chunks import SQL_SCHEMA, TICK
 from heliograph.dataplane.lease import Lease
+from heliograph.dataplane.placing_writer import PlacingWriter
 from heliograph.dataplane.reader import SliceReader
 from heliograph.dataplane.writer import SliceWriter
 
@@ -81,7 +82,9 @@ class MirrorStreamWriter(DataSourceStreamArrowWriter):
             return WriterCommitMessage()
         lease = _take_lease(self._options, "writer", -1)
         try:
-            with closing(SliceWriter(lease, lease.assignment())) as writer:
+            assignment = lease.assignment()
+            kind = PlacingWriter if assignment.lanes else SliceWriter
+            with closing(kind(lease, assignment)) as writer:
                 writer.write(iterator)
         finally:
             lease.close()

@@ -56,7 +56,7 @@ class SliceWriter:
         self._producer = Producer(
             warm_cluster(assignment.endpoint),
             assignment.flow,
-            [Lane(share.slot, share.remote) for share in assignment.shares],
+            self._open_lanes(assignment),
             on_stored=self._stored,
             on_refused=self._refused,
             max_in_flight=self._limits.in_flight_requests,
@@ -67,6 +67,9 @@ class SliceWriter:
         self._report_at = 0.0
         for index, slot in self._slots.items():
             self._look_at_tail(index, slot)
+
+    def _open_lanes(self, assignment: Assignment) -> list[Lane]:
+        return [Lane(share.slot, share.remote) for share in assignment.shares]
 
     def close(self) -> None:
         """Leave no answer unread on connections that the next epoch uses."""
@@ -249,9 +252,13 @@ class SliceWriter:
         self._changed.clear()
         self._verdicts.clear()
         if final:
-            # An epoch may end before a tail was met whole; then the next writer must meet it again.
-            message["behind"] = [index for index, slot in self._slots.items() if slot.behind]
+            message |= self._handover()
         self._lease.send({"done" if final else "wrote": message})
+
+    def _handover(self) -> dict[str, Any]:
+        """Return what the next writer must know beside the slots."""
+        # An epoch may end before a tail was met whole; then the next writer must meet it again.
+        return {"behind": [index for index, slot in self._slots.items() if slot.behind]}
 
     def _slot_report(self, index: int) -> list[Any]:
         slot = self._slots[index]

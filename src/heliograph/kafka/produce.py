@@ -69,11 +69,12 @@ class Stored(NamedTuple):
 
 
 class Refused(NamedTuple):
-    """A batch that the target will never take; its partition cannot go on."""
+    """A batch that the target does not take; its partition cannot go on. It `may_pass` by itself."""
 
     slot: int
     batch: Outgoing
     reason: str
+    may_pass: bool = False
 
 
 @dataclass(slots=True, eq=False)
@@ -276,7 +277,7 @@ class Producer:
         if own and lane.lost_since is None:
             lane.lost_since = time.monotonic()
         if own and time.monotonic() - (lane.lost_since or 0.0) > _PATIENCE:
-            self._refuse(lane, reason)
+            self._refuse(lane, reason, may_pass=True)
             return
         self._retry_at = time.monotonic() + _RETRY_PAUSE
         self._recover(lane)
@@ -291,10 +292,10 @@ class Producer:
         lane.leader = NO_LEADER
         self._rest(lane)
 
-    def _refuse(self, lane: Lane, reason: str) -> None:
+    def _refuse(self, lane: Lane, reason: str, *, may_pass: bool = False) -> None:
         batch = lane.sent[0] if lane.sent else lane.waiting[0]
         self.abandon(lane.slot)
-        self._on_refused(Refused(lane.slot, batch, reason))
+        self._on_refused(Refused(lane.slot, batch, reason, may_pass))
 
     def _rest(self, lane: Lane) -> None:
         if not lane.sent and not lane.waiting and not lane.in_flight:
@@ -316,6 +317,8 @@ class Producer:
             index = lane.partition.index
             if topic is not None and index < len(topic.leaders):
                 lane.leader = topic.leaders[index]
+            if lane.slot not in self._busy:
+                continue  # given up together with one before it
             if lane.leader == NO_LEADER and not lane.failed:
                 what = "does not exist" if topic is None else "has no leader"
                 self._fail(lane, f"{lane.partition} {what}", own=True)

@@ -34,6 +34,22 @@ def plan_topics(
     return plan
 
 
+def own_counts(
+    wanted: Mapping[str, int], existing: Mapping[str, int], choice: str | int
+) -> dict[str, int]:
+    """Return how many partitions remote topics shall have, by `target.partitions`.
+
+    Unless that is `source`, a topic that is there keeps its number, and a new one gets the number that
+    was chosen, or that of its source.
+    """
+    if choice == "source":
+        return dict(wanted)
+    return {
+        topic: existing.get(topic, choice if isinstance(choice, int) else partitions)
+        for topic, partitions in wanted.items()
+    }
+
+
 def plan_slices(
     partitions: Iterable[TopicPartition],
     tasks: int,

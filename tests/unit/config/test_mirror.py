@@ -91,6 +91,22 @@ def test_every_setting_of_ours_can_be_bare_or_for_a_flow(file: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "choice"), [("source", "source"), (" Target", "target"), ("5", 5)]
+)
+def test_remote_topics_may_keep_their_own_partitions(
+    file: Path, text: str, choice: str | int
+) -> None:
+    flow = load(file, f"{ONE_FLOW}A->B.target.partitions={text}\n").flows[0]
+    assert flow.target_partitions == choice
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "both", ""])
+def test_partitions_are_a_number_or_a_side(file: Path, text: str) -> None:
+    with pytest.raises(ConfigError, match="source, target, or a whole number above 0"):
+        load(file, f"{ONE_FLOW}target.partitions={text}\n")
+
+
+@pytest.mark.parametrize(
     ("text", "flows", "beating"),
     [
         ("A->B.enabled=true", ["A->B"], ["B->A"]),

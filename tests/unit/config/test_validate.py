@@ -20,6 +20,7 @@ OURS = {
     "max.in.flight.requests",
     "on.loss",
     "merge.max.bytes",
+    "target.partitions",
 }
 
 

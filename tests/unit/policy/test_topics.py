@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from heliograph.model import TopicPartition
-from heliograph.policy.topics import CreateTopic, GrowTopic, plan_slices, plan_topics
+from heliograph.policy.topics import CreateTopic, GrowTopic, own_counts, plan_slices, plan_topics
 
 counts = st.dictionaries(st.sampled_from("abcdef"), st.integers(1, 20))
 partitions = st.sets(st.builds(TopicPartition, st.sampled_from("abc"), st.integers(0, 9)))
@@ -26,6 +26,18 @@ def test_missing_topics_are_made_and_small_ones_grow() -> None:
         {"new": 3, "small": 4, "same": 2, "large": 1}, {"small": 2, "same": 2, "large": 9}
     )
     assert plan == [CreateTopic("new", 3), GrowTopic("small", 4)]
+
+
+@given(counts, counts, st.just("target") | st.integers(1, 9))
+def test_a_topic_that_keeps_its_own_count_never_grows(
+    wanted: dict[str, int], existing: dict[str, int], choice: str | int
+) -> None:
+    plan = plan_topics(own_counts(wanted, existing, choice), existing)
+
+    expected = {
+        t: choice if isinstance(choice, int) else wanted[t] for t in wanted.keys() - existing
+    }
+    assert plan == [CreateTopic(topic, count) for topic, count in sorted(expected.items())]
 
 
 @given(counts, counts)
