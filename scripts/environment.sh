@@ -59,6 +59,14 @@ need_java() {
         "or set JAVA_HOME to one, and run this again."
 }
 
+# need_command NAME WHY: returns with a command that has the name of its package.
+need_command() {
+    command -v "$1" >/dev/null && return 0
+    is_debian_root || stop "$1 is missing, and $2. Install it, and run this again."
+    reason=$2
+    install_one_of "$1"
+}
+
 # Prints a uv: the machine's own, or one in the cache folder.
 find_uv() {
     command -v uv && return 0

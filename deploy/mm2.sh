@@ -1,0 +1,2 @@
+#!/bin/sh
+exec "${HELIOGRAPH:-$(dirname -- "$0")/../heliograph}" connectors "$@"
