@@ -87,12 +87,13 @@ def open_session(
     If this process has a JVM of Spark already, the new context runs in that one.
     """
     os.environ.setdefault("SPARK_LOCAL_DIRS", str(scratch))
-    _set_python(settings, scratch)
+    python = _choose_python(settings, scratch)
     conf = SparkConf(loadDefaults=False)
     conf.set("spark.sql.warehouse.dir", (scratch / "warehouse").as_uri())
     for key, value in settings.items():
         conf.set(key, value)
     session = SparkSession(SparkContext(conf=conf, gateway=_gateway(conf, scratch)))
+    session.sparkContext.pythonExec = python  # not in the environment, which later sessions inherit
     on_context(session.sparkContext)
     try:
         session.dataSource.register(MirrorDataSource)
@@ -114,19 +115,16 @@ def _gateway(conf: SparkConf, scratch: Path) -> JavaGateway:
         return launch_gateway(conf, {"stdout": log, "stderr": log})  # type: ignore[no-untyped-call]  # pyspark's own
 
 
-def _set_python(settings: Mapping[str, str], scratch: Path) -> None:
-    """Choose the command that Spark starts Python with, here and on executors."""
+def _choose_python(settings: Mapping[str, str], scratch: Path) -> str:
+    """Return the command that Spark starts Python with, here and on executors."""
     name = python_name()
     quick = _quick_python(scratch / "bin" / name)
-    if PYTHON in settings:
-        os.environ["PYSPARK_PYTHON"] = settings[PYTHON]
-    elif is_local(settings):
-        os.environ.setdefault("PYSPARK_PYTHON", str(quick))
-    else:
-        os.environ.setdefault("PYSPARK_PYTHON", name)
+    given = settings.get(PYTHON) or os.environ.get("PYSPARK_PYTHON")
+    if given is None and not is_local(settings):
         os.environ["PATH"] = os.pathsep.join(
             (str(quick.parent), os.environ.get("PATH", os.defpath))
         )
+    return given or (str(quick) if is_local(settings) else name)
 
 
 def _quick_python(command: Path) -> Path:

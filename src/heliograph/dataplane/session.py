@@ -51,6 +51,7 @@ class Engine:
                 if self._failed_at is None:
                     self._opened.result().stop()
                 self._opened, self._failed_at, self._context = Future(), None, None
+                self._cores, self._bare_since, self._short_since = None, None, None
                 self.start()
             opened = self._opened
         try:
