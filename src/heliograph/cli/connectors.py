@@ -27,7 +27,9 @@ from heliograph.config.fields import Part
 from heliograph.errors import ConfigError
 
 app = typer.Typer(
-    help="Deploy and drive connectors over a worker's REST API.", no_args_is_help=True
+    help="Deploy and drive connectors over a worker's REST API.",
+    no_args_is_help=True,
+    add_completion=False,
 )
 
 Cluster = Annotated[str, typer.Argument(help="A source cluster, as in mm2-msc-CLUSTER.json.")]

@@ -121,11 +121,14 @@ def wait_until_running(
     within: timedelta,
     show: Callable[[int], None] = lambda _: None,
 ) -> list[Standing]:
-    """Return how connectors stand when all of them run, or when the time is over; `show` gets how many do."""
+    """Return how connectors stand when all of them run, or when the time is over; `show` gets how many do.
+
+    One that runs without tasks has not begun, or has nothing to do: only time tells.
+    """
     deadline = time.monotonic() + within.total_seconds()
     while True:
         found = [ask_standing(api, name, part) for name, part in names.items()]
-        count = sum(standing.is_running for standing in found)
+        count = sum(standing.is_running and bool(standing.tasks) for standing in found)
         show(count)
         if count == len(names) or time.monotonic() >= deadline:
             return found

@@ -379,6 +379,17 @@ def test_waiting_ends_when_all_run_or_when_the_time_is_over(
     assert shown == [3, 2]
 
 
+def test_one_that_runs_without_tasks_is_waited_for_and_is_no_failure(
+    folder: Path, url: str, herder: InMemoryHerder
+) -> None:
+    deployed(folder, url)
+    herder.kept[NAMES[0]].tasks = 0
+    shown: list[int] = []
+    wait_until_running(ConnectApi(url), names_of("east"), timedelta(), shown.append)
+    assert shown == [2]
+    assert deployed(folder, url, "--wait", 0).exit_code == 0
+
+
 def test_a_trace_is_cut_to_its_first_line() -> None:
     assert shorten("the reason\n\tat somewhere") == "the reason"
     assert len(shorten("x" * 500)) == 160
