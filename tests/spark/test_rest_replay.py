@@ -13,7 +13,7 @@ from tests.clusters import eventually
 from tests.golden.connect.record import PATIENCE, is_healthy, open_clusters, worker_properties
 from tests.web.replay import Compared, replay
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(420)]
+pytestmark = [pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(420)]
 
 NO_POSITIONS = "checkpoint and heartbeat connectors keep no positions"
 DIFFERENCES = {

@@ -18,7 +18,7 @@ from heliograph.embedded.ports import pick_port
 from tests.clusters import LiveCluster, Outgoing, eventually
 from tests.mirrors import Mirror, assert_copied
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(300)]
 
 ROOT = Path(__file__).parents[2]
 SEEDS = ROOT / "tests/unit/config/seeds"

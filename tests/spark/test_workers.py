@@ -17,7 +17,7 @@ from tests.load import SteadyLoad, account
 from tests.mirrors import Mirror, assert_copied, unique_alias
 from tests.workers import worker_properties
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(300)]
 
 KINDS = ("Source", "Checkpoint", "Heartbeat")
 PARTITIONS = 4
