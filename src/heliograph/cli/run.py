@@ -1,6 +1,7 @@
 """`heliograph run`: dedicated mode, in the foreground, in place of connect-mirror-maker.sh."""
 
 import logging
+import os
 import signal
 import sys
 import threading
@@ -13,11 +14,13 @@ import typer
 
 from heliograph.cli.flows import select_flows
 from heliograph.cli.logs import set_up_logs
+from heliograph.config.listeners import parse_listen
 from heliograph.config.mirror import load_mirror
+from heliograph.config.providers import resolve
 from heliograph.control.supervisor import Supervisor, dedicated_connectors
 from heliograph.errors import ConfigError, MirrorError
 from heliograph.web.app import make_app
-from heliograph.web.server import Server
+from heliograph.web.server import make_server
 
 log = logging.getLogger("heliograph")
 
@@ -37,14 +40,6 @@ def parse_spark(pairs: Sequence[str]) -> dict[str, str]:
     return given
 
 
-def parse_listen(text: str) -> tuple[str, int]:
-    """Return host and port of HOST:PORT."""
-    host, _, port = text.rpartition(":")
-    if not host or not port.isdigit() or int(port) > 65535:
-        raise ConfigError(f"--listen {text}: write HOST:PORT, such as {_LISTEN}.")
-    return host.strip("[]"), int(port)
-
-
 def run(
     file: Annotated[
         Path, typer.Argument(help="An mm2.properties file, as MirrorMaker 2 takes it.")
@@ -54,7 +49,11 @@ def run(
     ] = None,
     listen: Annotated[
         str | None,
-        typer.Option(help=f"Where REST answers; {_LISTEN} unless told.", metavar="HOST:PORT"),
+        typer.Option(
+            help=f"Where REST answers; {_LISTEN} unless told. https://HOST:PORT takes the "
+            "certificates that FILE names.",
+            metavar="HOST:PORT",
+        ),
     ] = None,
     spark: Annotated[
         list[str] | None,
@@ -72,9 +71,12 @@ def run(
     beating = () if flow else config.heartbeat_flows
     given = parse_spark(spark or [])
     flows = [replace(c, spark={**c.spark, **given}) for c in select_flows(config, flow or [])]
-    host, port = parse_listen(listen or _LISTEN)
-    supervisor = Supervisor(dedicated_connectors(flows, beating), f"{host}:{port}")
-    server = Server(make_app(supervisor, read_only=True), host, port)
+    listener = parse_listen(listen or _LISTEN)
+    supervisor = Supervisor(
+        dedicated_connectors(flows, beating), f"{listener.host}:{listener.port}"
+    )
+    props = resolve(config.written, os.environ).entries
+    server = make_server(make_app(supervisor, read_only=True), listener, props)
     try:
         server.start()
         log.info("REST answers at %s", server.url)

@@ -22,7 +22,7 @@ from heliograph.control.supervisor import Supervisor
 from heliograph.control.worker import Worker
 from heliograph.errors import ConfigError, MirrorError
 from heliograph.web.app import make_app
-from heliograph.web.server import Server
+from heliograph.web.server import make_server
 from heliograph.web.shapes import version
 
 log = logging.getLogger("heliograph")
@@ -52,7 +52,7 @@ def worker(
     else:
         herder = Worker(config, listener.url, version())
     app = make_app(herder, read_only=bool(connectors))
-    server = Server(app, listener.host, listener.port)
+    server = make_server(app, listener, config.props)
     stopping = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopping.set())

@@ -73,7 +73,7 @@ def endpoint(
         cluster=cluster,
         bootstrap=bootstrap,
         client_id=f"{own_id}|{client_id}" if own_id else client_id,
-        tls=_tls(client) if protocol in ("SSL", "SASL_SSL") else None,
+        tls=read_tls(client) if protocol in ("SSL", "SASL_SSL") else None,
         sasl=_sasl(client, file, prefix) if protocol.startswith("SASL_") else None,
     )
 
@@ -104,7 +104,9 @@ def _host_and_port(raw: str, server: str) -> tuple[str, int]:
     return bare, int(port)
 
 
-def _tls(client: Mapping[str, str]) -> Tls:
+def read_tls(client: Mapping[str, str]) -> Tls:
+    """Return what the `ssl.*` keys say."""
+
     def text(field: Field[str | None]) -> str | None:
         found = field.read(client)
         return None if found is None else str(found)

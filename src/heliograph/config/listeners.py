@@ -1,12 +1,22 @@
 """Where a worker's REST API listens, and how others reach it."""
 
+import ipaddress
 import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from heliograph.config.clients import read_tls, strip_prefix
 from heliograph.config.fields import invalid
-from heliograph.config.settings_worker import LISTENERS, REST_HOST_NAME, REST_PORT
+from heliograph.config.settings_worker import (
+    LISTENERS,
+    REST_HOST_NAME,
+    REST_PORT,
+    SSL_CLIENT_AUTH,
+)
+from heliograph.errors import ConfigError
+from heliograph.model import Tls
 
+_HTTPS = "listeners.https."
 _LOOPBACK = "127.0.0.1"
 _URL = re.compile(r"(?P<scheme>https?)://(?P<host>\[[^]]+\]|[^:/]*):(?P<port>\d{1,5})/?", re.I)
 
@@ -17,6 +27,27 @@ class Listener(NamedTuple):
     host: str
     port: int
     url: str
+
+    @property
+    def is_https(self) -> bool:
+        return self.url.startswith("https:")
+
+    @property
+    def is_local(self) -> bool:
+        """Whether only this machine can reach it."""
+        if self.host.lower() == "localhost":
+            return True
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return False
+
+
+class Https(NamedTuple):
+    """Certificates of the REST API, and whether clients must have one: none, requested, required."""
+
+    tls: Tls
+    client_auth: str
 
 
 def read_listener(props: Mapping[str, str]) -> Listener:
@@ -39,4 +70,32 @@ def read_listener(props: Mapping[str, str]) -> Listener:
         _LOOPBACK if host in ("0.0.0.0", "::") else host  # noqa: S104 - compared, not bound
     )
     shown_port = props.get("rest.advertised.port") or port
-    return Listener(host, port, f"http://{f'[{shown}]' if ':' in shown else shown}:{shown_port}")
+    scheme = found["scheme"].lower()
+    return Listener(host, port, f"{scheme}://{_in_url(shown)}:{shown_port}")
+
+
+def parse_listen(text: str) -> Listener:
+    """Return the listener of HOST:PORT, or of a URL."""
+    found = _URL.fullmatch(text if "://" in text else f"http://{text}")
+    if found is None or not found["host"] or int(found["port"]) > 65535:
+        raise ConfigError(
+            f"--listen {text}: write HOST:PORT or https://HOST:PORT, such as 127.0.0.1:8083."
+        )
+    host = found["host"].strip("[]")
+    return Listener(
+        host, int(found["port"]), f"{found['scheme'].lower()}://{_in_url(host)}:{found['port']}"
+    )
+
+
+def read_https(props: Mapping[str, str]) -> Https:
+    """Return the certificates of https listeners.
+
+    As in Connect, one key under `listeners.https.` is enough for the bare `ssl.*` keys not to count.
+    """
+    own = strip_prefix(props, _HTTPS)
+    client_auth = SSL_CLIENT_AUTH.read(own or props)
+    return Https(read_tls(own or props), client_auth)
+
+
+def _in_url(host: str) -> str:
+    return f"[{host}]" if ":" in host else host

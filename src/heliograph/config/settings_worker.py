@@ -98,6 +98,34 @@ REST_PORT = Field(
 REST_HOST_NAME = Field(
     "rest.host.name", STRING, "", "The host of `listeners`, as Kafka 2 wrote it.", _WORKER
 )
+ACCESS_FILE = Field(
+    "rest.access.file",
+    STRING,
+    None,
+    "File of who may use REST, made by `heliograph access add`; heliograph's own key.",
+    _REST,
+)
+ALLOW_ORIGIN = Field(
+    "access.control.allow.origin",
+    STRING,
+    "",
+    "Sites, besides its own, whose pages may use REST; a * stands for anything.",
+    _REST,
+)
+ALLOW_METHODS = Field(
+    "access.control.allow.methods",
+    STRING,
+    "",
+    "With which methods they may; GET, POST and HEAD unless told.",
+    _REST,
+)
+SSL_CLIENT_AUTH = Field(
+    "ssl.client.auth",
+    one_of("required", "requested", "none"),
+    "none",
+    "Ask REST clients for a certificate.",
+    _REST,
+)
 LISTENERS = Field("listeners", LIST, ("http://:8083",), "Where the REST interface listens.", _REST)
 SESSION_TIMEOUT = Field(
     "session.timeout.ms",
@@ -338,7 +366,7 @@ WORKER: tuple[Field[object], ...] = (
         "rest.extension.classes",
         LIST,
         (),
-        "Java extensions of the REST interface; not used.",
+        "Java extensions of the REST interface; not used, rest.access.file takes their place.",
         _WORKER,
     ),
     Field("admin.listeners", LIST, None, "Where the admin part of REST listens.", _WORKER),
@@ -365,14 +393,9 @@ DRIVER: tuple[Field[object], ...] = (
     Field(
         "rest.advertised.listener", STRING, None, "Protocol other workers reach this one by.", _REST
     ),
-    Field("access.control.allow.origin", STRING, "", "CORS origins.", _REST),
-    Field("access.control.allow.methods", STRING, "", "CORS methods.", _REST),
+    ACCESS_FILE,
+    ALLOW_ORIGIN,
+    ALLOW_METHODS,
     Field("response.http.headers.config", STRING, "", "Headers added to every answer.", _REST),
-    Field(
-        "ssl.client.auth",
-        one_of("required", "requested", "none"),
-        "none",
-        "Ask REST clients for a certificate.",
-        _REST,
-    ),
+    SSL_CLIENT_AUTH,
 )

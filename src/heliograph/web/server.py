@@ -1,13 +1,22 @@
 """The API on a port, in a thread of this process."""
 
+import logging
 import socket
+import ssl
 import threading
+from collections.abc import Mapping
 from datetime import timedelta
 
 import uvicorn
 from fastapi import FastAPI
 
+from heliograph.config.listeners import Https, Listener, read_https
+from heliograph.config.settings_worker import ACCESS_FILE
 from heliograph.errors import ConfigError
+from heliograph.web.access import Access, guard
+from heliograph.web.certificates import server_context
+
+log = logging.getLogger(__name__)
 
 _PATIENCE = timedelta(seconds=10)
 
@@ -15,9 +24,16 @@ _PATIENCE = timedelta(seconds=10)
 class Server:
     """An app that is served; `url` is known once it has started."""
 
-    def __init__(self, app: FastAPI, host: str = "127.0.0.1", port: int = 0) -> None:
+    def __init__(
+        self,
+        app: FastAPI,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
         self._host = host
         self._port = port
+        self._scheme = "https" if tls else "http"
         config = uvicorn.Config(
             app,
             log_config=None,
@@ -25,6 +41,9 @@ class Server:
             server_header=False,
             timeout_graceful_shutdown=int(_PATIENCE.total_seconds()),
         )
+        if tls is not None:
+            config.load()
+            config.ssl = tls
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(target=self._serve, name="rest", daemon=True)
         self._socket: socket.socket | None = None
@@ -32,7 +51,7 @@ class Server:
     @property
     def url(self) -> str:
         host = f"[{self._host}]" if ":" in self._host else self._host
-        return f"http://{host}:{self._port}"
+        return f"{self._scheme}://{host}:{self._port}"
 
     def start(self) -> None:
         """Listen, and answer from now on; a port that is taken is told here."""
@@ -64,3 +83,31 @@ class Server:
     def _serve(self) -> None:
         assert self._socket is not None
         self._server.run(sockets=[self._socket])
+
+
+def make_server(app: FastAPI, listener: Listener, props: Mapping[str, str]) -> Server:
+    """Return a server of this app as the operator's settings say: TLS, logins, pages of other sites."""
+    access = guard(app, props)
+    https = read_https(props) if listener.is_https else None
+    if (warning := _exposed(listener, access, https)) is not None:
+        log.warning("%s", warning)
+    tls = server_context(https) if https else None
+    return Server(app, listener.host, listener.port, tls)
+
+
+def _exposed(listener: Listener, access: Access | None, https: Https | None) -> str | None:
+    """Return what is risky about where the API listens."""
+    if listener.is_local:
+        return None
+    if access is not None:
+        return (
+            None
+            if https
+            else (f"logins come to {listener.url} unencrypted; listen at https:// instead.")
+        )
+    if https is not None and https.client_auth == "required":
+        return None
+    return (
+        f"everybody who reaches {listener.host}:{listener.port} can change what is mirrored, because "
+        f"no login is asked for; set {ACCESS_FILE.name}, or listen at 127.0.0.1."
+    )
