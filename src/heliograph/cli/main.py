@@ -30,6 +30,7 @@ COMMANDS: dict[str, Command] = {
     "connectors": Command(
         "heliograph.cli.connectors:app", "Deploy and drive connectors over a worker's REST API."
     ),
+    "access": Command("heliograph.cli.access:app", "Say who may use the REST API."),
     "verify": Command("heliograph.cli.verify:verify", "Account for every record of a flow."),
     "translate-offsets": Command(
         "heliograph.cli.translate:translate_offsets", "Where a consumer group may continue."
