@@ -73,6 +73,10 @@ class Mirror:
         """Write the file that the next start reads."""
         self.file.write_text("".join(f"{key} = {value}\n" for key, value in properties.items()))
 
+    def arguments(self) -> Sequence[str]:
+        """Return what the command is given."""
+        return [str(self.file), *self._arguments]
+
     @property
     def pid(self) -> int:
         assert self._process is not None, "the mirror was not started"
@@ -87,7 +91,7 @@ class Mirror:
         assert not self.is_alive, "the mirror runs already"
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "heliograph", self.command, str(self.file), *self._arguments],
+                [sys.executable, "-m", "heliograph", self.command, *self.arguments()],
                 cwd=_ROOT,
                 env=self._environment,
                 stdout=log,

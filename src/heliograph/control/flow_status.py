@@ -52,6 +52,7 @@ class PartitionStatus:
     records: int
     bytes: int
     stopped: str | None
+    stop_kind: str | None = None
 
 
 def status_at_rest(config: FlowConfig) -> FlowStatus:

@@ -8,7 +8,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -19,17 +19,18 @@ from heliograph.dataplane.job import FlowJob, JobOptions
 from heliograph.dataplane.lease_server import LeaseServer
 from heliograph.dataplane.masters import is_local
 from heliograph.dataplane.partitions import MADE_ANEW, Partition, Stop
+from heliograph.dataplane.placing_job import PlacingJob
 from heliograph.dataplane.session import Engine
 from heliograph.errors import MirrorError
-from heliograph.flows.progress import ProgressStore
-from heliograph.flows.runs import RunStore
-from heliograph.flows.source import naming_of, refresh_topics
-from heliograph.flows.starts import Origin, Start, explain_loss, plan_starts
+from heliograph.flows.group_progress import GroupProgress
+from heliograph.flows.progress import ProgressStore, open_progress
+from heliograph.flows.runs import RunStore, open_runs
+from heliograph.flows.source import Route, refresh_topics
+from heliograph.flows.starts import Origin, Start, explain_loss, plan_starts, saved_offset
 from heliograph.flows.upkeep import TopicUpkeep
 from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.offsets import EARLIEST, list_offsets
 from heliograph.model import TopicPartition
-from heliograph.policy.naming import runs_topic
 from heliograph.wire.connect_records import SourceOffset
 
 log = logging.getLogger(__name__)
@@ -45,7 +46,12 @@ _UPKEEP = timedelta(seconds=2)
 
 
 def slices_for(config: FlowConfig) -> int:
-    """Return how many tasks a flow gets: more than there are cores only helps on a real cluster."""
+    """Return how many tasks a flow gets: more than there are cores only helps on a real cluster.
+
+    One where records may be placed by key: then all partitions of a topic share remote ones.
+    """
+    if config.target_partitions != "source":
+        return 1
     if is_local(config.spark):
         return min(config.tasks_max, os.cpu_count() or 1)
     return config.tasks_max
@@ -57,7 +63,7 @@ class _Desk:
 
     source: Cluster
     target: Cluster
-    store: ProgressStore
+    store: ProgressStore | GroupProgress
     runs: RunStore
     upkeep: TopicUpkeep
     job: FlowJob
@@ -88,6 +94,7 @@ class FlowRunner(threading.Thread):
         self._upkeep: TopicUpkeep | None = None
         self._troubled_since: float | None = None
         self._known: dict[TopicPartition, SourceOffset] = {}
+        self._spreads: dict[str, tuple[str, int]] = {}
 
     def run(self) -> None:
         """Work until stopped, with a growing pause after each failure. The supervisor's thread target."""
@@ -154,6 +161,7 @@ class FlowRunner(threading.Thread):
                 records=p.records,
                 bytes=p.bytes,
                 stopped=p.stop.reason if p.stop else None,
+                stop_kind=p.stop.kind if p.stop else None,
             )
             for p in (job.partitions() if job else ())
         ]
@@ -165,13 +173,9 @@ class FlowRunner(threading.Thread):
         try:
             for cluster in (source, target, storage):
                 cluster.describe(())  # an unreachable one is told at once, not after some patience
-            store = ProgressStore(storage, self._config)
+            store = open_progress(storage, self._config)
             self._known = store.load()
-            runs = RunStore(
-                target,
-                runs_topic(naming_of(self._config), self._config.flow.source),
-                self._config.offset_storage.replication_factor,
-            )
+            runs = open_runs(target, self._config)
             runs.load()
             upkeep = TopicUpkeep(self._config)
             job = self._open_job(runs, upkeep)
@@ -278,6 +282,7 @@ class FlowRunner(threading.Thread):
             if refusal not in self._refused:
                 log.error("flow=%s %s", self._config.flow, refusal)
         self._refused = inventory.refused
+        self._look_at_spreads(inventory.routes, desk.runs)
         held = {p.source: p for p in job.partitions()}
         self._known.update(offsets_of(job))
         fresh = [
@@ -287,7 +292,11 @@ class FlowRunner(threading.Thread):
         ]
         starts = plan_starts(self._config, fresh, self._known, desk.source, desk.target)
         unknown = [
-            s for s in starts if s.origin is Origin.RESUMED and not desk.runs.knows(s.route.source)
+            s
+            for s in starts
+            if s.origin is Origin.RESUMED
+            and not s.route.spread
+            and not desk.runs.knows(s.route.source)
         ]
         if unknown:
             log.warning(
@@ -321,11 +330,12 @@ class FlowRunner(threading.Thread):
         if start.barred:
             desk.runs.clear(source)
             return
-        desk.runs.mend(source, start.position)
-        if start.origin is Origin.TAKEN_OVER:
-            desk.runs.detach(source, start.position)
-        elif start.origin is not Origin.RESUMED:
-            desk.runs.begin(source, start.position)
+        if not start.route.spread:
+            desk.runs.mend(source, start.position)
+            if start.origin is Origin.TAKEN_OVER:
+                desk.runs.detach(source, start.position)
+            elif start.origin is not Origin.RESUMED:
+                desk.runs.begin(source, start.position)
         if start.loss is not None:
             desk.upkeep.syncs.forget(source)
             log.error(
@@ -335,6 +345,24 @@ class FlowRunner(threading.Thread):
                 start.loss,
                 start.position.upstream,
             )
+
+    def _look_at_spreads(self, routes: Sequence[Route], runs: RunStore) -> None:
+        """Tell once which topics have records placed by key, and translate no offsets of them."""
+        spreads = {r.source.topic: (r.remote.topic, r.spread) for r in routes if r.spread}
+        for topic, (remote, spread) in spreads.items():
+            if self._spreads.get(topic) != (remote, spread):
+                log.info(
+                    "flow=%s topic=%s is placed by key into the partitions=%d of %s: at least once after a "
+                    "crash, and no offsets of it are translated",
+                    self._config.flow,
+                    topic,
+                    spread,
+                    remote,
+                )
+        self._spreads = spreads
+        for route in routes:
+            if route.spread and runs.knows(route.source):
+                runs.clear(route.source)
 
     def _open_job(self, runs: RunStore, upkeep: TopicUpkeep) -> FlowJob:
         config = self._config
@@ -359,7 +387,8 @@ class FlowRunner(threading.Thread):
             runs.add(partition, told)
             upkeep.syncs.note(partition, told)
 
-        return FlowJob(options, self._leases, on_fatal=self._on_fatal, on_runs=on_runs)
+        kind = FlowJob if config.target_partitions == "source" else PlacingJob
+        return kind(options, self._leases, on_fatal=self._on_fatal, on_runs=on_runs)
 
     def _look_into_losses(self, job: FlowJob, source: Cluster) -> None:
         for partition in job.partitions():
@@ -415,13 +444,14 @@ def open_partition(start: Start) -> Partition:
         max_message_bytes=route.max_message_bytes,
         position=start.position,
         stop=stop,
+        spread=route.spread,
     )
 
 
 def offsets_of(job: FlowJob) -> dict[TopicPartition, SourceOffset]:
     """Return what is to be saved; of a topic made anew the old record stays, with the old topic's id."""
     return {
-        p.source: SourceOffset(p.position.upstream, p.position.downstream, p.topic_id, p.remote_id)
+        p.source: saved_offset(p.position, p.topic_id, p.remote_id)
         for p in job.partitions()
         if p.stop is None or p.stop.kind != MADE_ANEW
     }

@@ -5,6 +5,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from heliograph.config.flow import FlowConfig, StorageTopic
+from heliograph.flows.group_progress import GroupProgress
 from heliograph.flows.offset_file import OffsetFile
 from heliograph.kafka.append import PATIENCE
 from heliograph.kafka.cluster import Cluster
@@ -64,3 +65,10 @@ class ProgressStore:
             within,
         )
         self._saved.update(changed)
+
+
+def open_progress(storage: Cluster, config: FlowConfig) -> ProgressStore | GroupProgress:
+    """Return where this flow keeps its positions; `storage` is the cluster that holds them."""
+    if config.positions_group is not None:
+        return GroupProgress(storage, config.positions_group)
+    return ProgressStore(storage, config)

@@ -9,11 +9,14 @@ import threading
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
 
+from heliograph.config.flow import FlowConfig
 from heliograph.errors import KafkaFault
+from heliograph.flows.source import naming_of
 from heliograph.kafka.append import PATIENCE
 from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.table import Table
 from heliograph.model import Position, TopicPartition
+from heliograph.policy.naming import runs_topic
 from heliograph.policy.runs import RunMap, read_run_maps
 from heliograph.wire.run_records import encode_segment_key
 
@@ -128,3 +131,26 @@ class RunStore:
             for partition, found in self._maps.items():
                 found.touch_all()
                 self._changed.add(partition)
+
+
+class NoRuns(RunStore):
+    """The run maps of a flow that has no topics of its own: nothing is kept, and nothing translated."""
+
+    def load(self) -> None:
+        pass
+
+    def add(self, partition: TopicPartition, runs: Iterable[tuple[int, int, int]]) -> None:
+        pass
+
+    def knows(self, partition: TopicPartition) -> bool:  # noqa: ARG002
+        return False
+
+    def save(self, within: timedelta = PATIENCE) -> None:
+        pass
+
+
+def open_runs(target: Cluster, config: FlowConfig) -> RunStore:
+    """Return where the runs of this flow are kept."""
+    kind = RunStore if config.positions_group is None else NoRuns
+    topic = runs_topic(naming_of(config), config.flow.source)
+    return kind(target, topic, config.offset_storage.replication_factor)

@@ -1,10 +1,11 @@
 """From where on a partition is copied, and what is known when the source no longer has that place."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from heliograph.config.flow import FlowConfig
+from heliograph.dataplane.partitions import NOWHERE
 from heliograph.flows.source import Route
 from heliograph.kafka.cluster import Cluster, patiently
 from heliograph.kafka.offsets import EARLIEST, LATEST, list_offsets
@@ -33,8 +34,11 @@ class Start:
 
     @property
     def offset(self) -> SourceOffset:
-        route, position = self.route, self.position
-        return SourceOffset(position.upstream, position.downstream, route.topic_id, route.remote_id)
+        return saved_offset(self.position, self.route.topic_id, self.route.remote_id)
+
+    def nowhere(self) -> "Start":
+        """Return it without a place on the target, for records that go to many partitions there."""
+        return replace(self, position=Position(self.position.upstream, NOWHERE))
 
     @property
     def loss(self) -> str | None:
@@ -58,6 +62,15 @@ class Start:
         if self.origin is Origin.SOURCE_ANEW:
             return "set on.loss=continue to copy the new one from its start"
         return f"set on.loss=continue to go on at upstream offset {self.position.upstream}"
+
+
+def saved_offset(position: Position, topic_id: str, remote_id: str) -> SourceOffset:
+    """Return what is saved of a position: one that is nowhere downstream is saved as MM2 does it."""
+    downstream: int | None = position.downstream
+    if downstream == NOWHERE:
+        # Without a record behind it, only the member beside it makes a position of -1.
+        downstream = None if position.upstream else 0
+    return SourceOffset(position.upstream, downstream, topic_id, remote_id)
 
 
 def plan_starts(
@@ -101,12 +114,16 @@ def plan_starts(
         to_end += [(route, firsts[route.source], origin) for route, origin in from_reset]
     if to_end:
         # What the old writer had in hand may be in a new remote topic already: it is met as a tail.
-        anew = [r.remote for r, _, origin in to_end if origin is Origin.TARGET_ANEW]
-        other = [r.remote for r, _, origin in to_end if origin is not Origin.TARGET_ANEW]
+        straight = [(r.remote, origin) for r, _, origin in to_end if not r.spread]
+        anew = [remote for remote, origin in straight if origin is Origin.TARGET_ANEW]
+        other = [remote for remote, origin in straight if origin is not Origin.TARGET_ANEW]
         places = patiently(lambda: list_offsets(target, anew, EARLIEST)) if anew else {}
         places |= patiently(lambda: list_offsets(target, other, LATEST)) if other else {}
-        starts += [Start(r, Position(at, places[r.remote]), origin) for r, at, origin in to_end]
-    return starts
+        starts += [
+            Start(r, Position(at, NOWHERE if r.spread else places[r.remote]), origin)
+            for r, at, origin in to_end
+        ]
+    return [start.nowhere() if start.route.spread else start for start in starts]
 
 
 def _origin(route: Route, found: SourceOffset | None) -> Origin:

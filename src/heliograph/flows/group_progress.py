@@ -1,0 +1,68 @@
+"""How far a flow is, kept where MirrorMaker 1 kept it: as the committed offsets of a group on the source."""
+
+from collections.abc import Mapping
+from datetime import timedelta
+
+from heliograph.errors import MirrorError
+from heliograph.kafka.append import PATIENCE
+from heliograph.kafka.cluster import Cluster
+from heliograph.kafka.groups import Committed, commit_offsets, fetch_committed, list_groups
+from heliograph.model import TopicPartition
+from heliograph.wire.connect_records import SourceOffset
+
+_AT_REST = ("Empty", "Dead", "")
+
+
+class GroupUnusable(MirrorError):
+    """A group that does not keep a flow's positions."""
+
+    def __init__(self, group: str, cluster: str, why: str) -> None:
+        super().__init__(group, cluster, why)
+        self.group = group
+        self.cluster = cluster
+        self.why = why
+
+    def __str__(self) -> str:
+        return (
+            f"group {self.group} on {self.cluster} cannot keep positions ({self.why}). "
+            "Stop whatever else consumes with this group.id, such as a MirrorMaker 1."
+        )
+
+
+class GroupProgress:
+    """The positions of one flow in a group without members; only what changed is committed."""
+
+    def __init__(self, source: Cluster, group: str) -> None:
+        self._source = source
+        self._group = group
+        self._saved: dict[TopicPartition, int] = {}
+
+    def load(self) -> dict[TopicPartition, SourceOffset]:
+        """Return what the group committed; a group with members is somebody else's at the moment."""
+        listed = list_groups(self._source).get(self._group)
+        if listed is not None and listed.state not in _AT_REST:
+            raise self._unusable(f"it has members and is {listed.state}")
+        committed, unread = fetch_committed(self._source, [self._group])
+        for why in unread.values():
+            raise self._unusable(why)
+        return {
+            partition: SourceOffset(its.offset)
+            for partition, its in committed[self._group].items()
+            if its.offset >= 0
+        }
+
+    def save(
+        self, offsets: Mapping[TopicPartition, SourceOffset], within: timedelta = PATIENCE
+    ) -> None:
+        """Commit `offsets`; return when the source has them."""
+        changed = {p: o.upstream for p, o in offsets.items() if self._saved.get(p) != o.upstream}
+        if not changed:
+            return
+        wanted = {partition: Committed(at, "") for partition, at in changed.items()}
+        refused = commit_offsets(self._source, self._group, wanted, within)
+        self._saved.update({p: at for p, at in changed.items() if p not in refused})
+        for partition, why in sorted(refused.items()):
+            raise self._unusable(f"{partition}: {why}")
+
+    def _unusable(self, why: str) -> GroupUnusable:
+        return GroupUnusable(self._group, self._source.endpoint.cluster, why)
