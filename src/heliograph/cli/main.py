@@ -27,6 +27,9 @@ COMMANDS: dict[str, Command] = {
     "worker": Command(
         "heliograph.cli.worker:worker", "Run connectors over Kafka Connect's REST API."
     ),
+    "legacy": Command(
+        "heliograph.cli.legacy:legacy", "Mirror as MirrorMaker 1 did, with its command line."
+    ),
     "connectors": Command(
         "heliograph.cli.connectors:app", "Deploy and drive connectors over a worker's REST API."
     ),
