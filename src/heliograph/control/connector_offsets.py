@@ -50,8 +50,10 @@ def read_offsets(part: Part, config: FlowConfig) -> list[Offset]:
         for raw_key, raw_value in open_offsets(cluster, storage).read().items():
             key = decode_source_key(raw_key)
             offset = decode_source_offset(raw_value)
-            if key is None or key.connector != config.connector_name or offset is None:
+            if key is None or key.connector != config.connector_name:
                 continue
+            if offset is None or offset.upstream == 0:
+                continue  # nothing of it was copied yet
             place = {
                 "cluster": key.cluster,
                 "partition": key.partition.index,
