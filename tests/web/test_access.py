@@ -431,6 +431,21 @@ def test_an_open_door_is_told_in_one_sentence(
     assert warning is None or warning in told[0]
 
 
+def test_who_relied_on_a_java_extension_for_logins_is_told_that_none_are_asked_for(
+    herder: InMemoryHerder, file: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    java = "org.apache.kafka.connect.rest.basic.auth.extension.BasicAuthSecurityRestExtension"
+    props = {"rest.extension.classes": java}
+    make_server(make_app(herder), parse_listen("127.0.0.1:0"), props)
+    (told,) = (record.getMessage() for record in caplog.records)
+    assert told.startswith("no login is asked for")
+    assert told.endswith("set rest.access.file.")
+    caplog.clear()
+    props["rest.access.file"] = str(file)
+    make_server(make_app(herder), parse_listen("127.0.0.1:0"), props)
+    assert not caplog.records
+
+
 def test_https_with_logins_may_be_open_to_the_world(
     herder: InMemoryHerder,
     certificates: Certificates,

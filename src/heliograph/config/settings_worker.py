@@ -98,6 +98,13 @@ REST_PORT = Field(
 REST_HOST_NAME = Field(
     "rest.host.name", STRING, "", "The host of `listeners`, as Kafka 2 wrote it.", _WORKER
 )
+REST_EXTENSION_CLASSES = Field(
+    "rest.extension.classes",
+    LIST,
+    (),
+    "Java extensions of the REST interface; not used, rest.access.file takes their place.",
+    _WORKER,
+)
 ACCESS_FILE = Field(
     "rest.access.file",
     STRING,
@@ -362,13 +369,7 @@ WORKER: tuple[Field[object], ...] = (
         "Signatures a worker accepts.",
         _WORKER,
     ),
-    Field(
-        "rest.extension.classes",
-        LIST,
-        (),
-        "Java extensions of the REST interface; not used, rest.access.file takes their place.",
-        _WORKER,
-    ),
+    REST_EXTENSION_CLASSES,
     Field("admin.listeners", LIST, None, "Where the admin part of REST listens.", _WORKER),
 )
 

@@ -11,7 +11,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from heliograph.config.listeners import Https, Listener, read_https
-from heliograph.config.settings_worker import ACCESS_FILE
+from heliograph.config.settings_worker import ACCESS_FILE, REST_EXTENSION_CLASSES
 from heliograph.errors import ConfigError
 from heliograph.web.access import Access, guard
 from heliograph.web.certificates import server_context
@@ -89,7 +89,14 @@ def make_server(app: FastAPI, listener: Listener, props: Mapping[str, str]) -> S
     """Return a server of this app as the operator's settings say: TLS, logins, pages of other sites."""
     access = guard(app, props)
     https = read_https(props) if listener.is_https else None
-    if (warning := _exposed(listener, access, https)) is not None:
+    asked = any("BasicAuth" in name for name in REST_EXTENSION_CLASSES.read(props))
+    if access is None and asked:
+        log.warning(
+            "no login is asked for, because a Java class of %s cannot be loaded; set %s.",
+            REST_EXTENSION_CLASSES.name,
+            ACCESS_FILE.name,
+        )
+    elif (warning := _exposed(listener, access, https)) is not None:
         log.warning("%s", warning)
     tls = server_context(https) if https else None
     return Server(app, listener.host, listener.port, tls)

@@ -5,7 +5,7 @@ import pytest
 
 from heliograph.config.connectors import connector_config, load_connector, load_worker
 from heliograph.config.fields import Part
-from heliograph.config.listeners import Listener, read_listener
+from heliograph.config.listeners import Listener, parse_listen, read_https, read_listener
 from heliograph.config.properties import properties_of
 from heliograph.config.settings_connector import IDENTITY_POLICY
 from heliograph.errors import ConfigError
@@ -80,6 +80,7 @@ def test_a_worker_of_a_seed_loads_with_its_old_keys_named() -> None:
         ),
         ({"listeners": "http://[::1]:9000"}, ("::1", 9000, "http://[::1]:9000")),
         ({"rest.port": "9", "rest.host.name": "h"}, ("h", 9, "http://h:9")),
+        ({"listeners": "HTTPS://h:9"}, ("h", 9, "https://h:9")),
     ],
 )
 def test_rest_is_for_this_machine_alone_unless_a_host_is_named(
@@ -92,6 +93,34 @@ def test_rest_is_for_this_machine_alone_unless_a_host_is_named(
 def test_a_listener_that_is_no_url_is_a_mistake(written: str) -> None:
     with pytest.raises(ConfigError, match=r"listeners.*http://127\.0\.0\.1:8083"):
         read_listener({"listeners": written})
+
+
+@pytest.mark.parametrize(
+    ("text", "listener"),
+    [
+        ("127.0.0.1:8083", ("127.0.0.1", 8083, "http://127.0.0.1:8083")),
+        ("https://[::1]:9", ("::1", 9, "https://[::1]:9")),
+        ("http://h:0", ("h", 0, "http://h:0")),
+    ],
+)
+def test_a_place_to_listen_at_is_host_and_port_or_a_url(
+    text: str, listener: tuple[str, int, str]
+) -> None:
+    assert parse_listen(text) == listener
+
+
+@pytest.mark.parametrize("text", ["8083", ":8083", "h", "h:99999", "ftp://h:1", "https://:1"])
+def test_another_place_to_listen_at_is_a_mistake(text: str) -> None:
+    with pytest.raises(ConfigError, match=r"--listen .*https://HOST:PORT"):
+        parse_listen(text)
+
+
+def test_one_certificate_key_of_the_listener_puts_the_bare_ones_out_of_use() -> None:
+    bare = {"ssl.keystore.location": "bare", "ssl.client.auth": "required"}
+    found = read_https(bare)
+    assert (found.tls.keystore_location, found.client_auth) == ("bare", "required")
+    found = read_https(bare | {"listeners.https.ssl.keystore.type": "PEM"})
+    assert (found.tls.keystore_location, found.client_auth) == (None, "none")
 
 
 @pytest.mark.parametrize("suffix", ["json", "properties"])
