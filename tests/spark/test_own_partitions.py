@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions
 from confluent_kafka import TopicPartition as RdPartition
+from confluent_kafka.admin import NewPartitions
 
 from tests.clusters import LiveCluster, Outgoing, Record, eventually
 from tests.java_client import place_with_java
@@ -136,6 +137,56 @@ def test_twelve_partitions_become_five_as_java_would_place_them(
     runs = f"mm2-runs.{alias}.internal"
     assert not [r for r in target.consume(runs) if topic.encode() in (r.key or b"")]
     assert [r for r in target.consume(runs) if same.encode() in (r.key or b"")]
+
+
+def test_a_crash_loses_nothing_and_a_remote_topic_that_grew_is_copied_as_it_is(
+    source: LiveCluster, target: LiveCluster, tmp_path: Path
+) -> None:
+    topic = source.create_topic(SOURCES)
+    alias, other = unique_alias("A"), unique_alias("B")
+    remote = f"{alias}.{topic}"
+    properties = flow_properties(
+        (alias, source.bootstrap), (other, target.bootstrap), topic, target_partitions=str(REMOTES)
+    )
+
+    with Mirror(tmp_path, properties) as mirror:
+        source.produce(topic, some_records(0, 2000))
+        await_records(target, remote, 2000, mirror)
+        source.produce(topic, some_records(2000, 2000))
+        mirror.kill()
+        mirror.start()
+        source.produce(topic, some_records(4000, 1000))
+        eventually(lambda: len({r.value for r in target.consume(remote)}) == 5000, 90, mirror.tail)
+        assert target.partition_count(remote) == REMOTES
+        first_seen = by_key(target.consume(remote))
+        expected = by_key(source.consume(topic))
+        first_seen.pop(None), expected.pop(None)
+        assert {key: list(dict.fromkeys(values)) for key, values in first_seen.items()} == expected
+
+        target.admin.create_partitions([NewPartitions(remote, SOURCES)])[remote].result(timeout=30)
+        numbers = iter(range(5000, 5600))
+
+        def goes_straight() -> bool:
+            number = next(numbers)
+            source.produce(topic, [Outgoing(b"%d" % number, None, SOURCES - 1)])
+            await_value(target, remote, b"%d" % number, mirror)
+            return any(r.partition == SOURCES - 1 for r in target.consume(remote))
+
+        eventually(goes_straight, 60, mirror.tail)
+        before = len(target.consume(remote))
+        source.produce(topic, some_records(6000, 500))
+        copied = await_records(target, remote, before + 500, mirror)
+
+    assert len(copied) == before + 500
+    homes = {r.value: r.partition for r in source.consume(topic)}
+    assert {r.value: r.partition for r in copied if int(r.value or 0) >= 6000} == {
+        value: home for value, home in homes.items() if int(value or 0) >= 6000
+    }
+    assert not mirror.lines("somebody else writes")
+
+
+def await_value(target: LiveCluster, topic: str, value: bytes, mirror: Mirror) -> None:
+    eventually(lambda: any(r.value == value for r in target.consume(topic)), 30, mirror.tail)
 
 
 def committed(source: LiveCluster, group: str, topic: str) -> int:
