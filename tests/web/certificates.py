@@ -44,6 +44,12 @@ def _signed(folder: Path, name: str) -> Path:
     return both
 
 
-def _openssl(*arguments: object) -> None:
+def encrypt(key: Path, password: str) -> str:
+    """Return a key as PEM that a password opens."""
+    return _openssl("pkcs8", "-topk8", "-in", key, "-passout", f"pass:{password}")
+
+
+def _openssl(*arguments: object) -> str:
     command = ["openssl", *map(str, arguments)]
-    subprocess.run(command, check=True, capture_output=True, timeout=60)
+    done = subprocess.run(command, check=True, capture_output=True, timeout=60, text=True)
+    return done.stdout

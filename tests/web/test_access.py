@@ -23,7 +23,7 @@ from heliograph.web.app import make_app
 from heliograph.web.server import Server, make_server
 from tests.fakes import InMemoryHerder
 from tests.golden.connect.story import HEARTBEAT
-from tests.web.certificates import Certificates, make_certificates
+from tests.web.certificates import Certificates, encrypt, make_certificates
 
 Serve = Callable[..., Server]
 PASSWORDS = {"vera": "vera's password", "otto": "otto's password", "fay": "fay's password"}
@@ -401,6 +401,20 @@ def test_a_certificate_that_cannot_be_used_is_told_before_anything_listens(
     with pytest.raises(ConfigError) as caught:
         serve(HTTPS, **keys(certificates, **change))
     assert message in str(caught.value)
+
+
+def test_the_key_of_https_may_be_encrypted(
+    serve: Serve, certificates: Certificates, tmp_path: Path
+) -> None:
+    text = certificates.server.read_text()
+    at = text.index("-----BEGIN PRIVATE KEY")
+    server = tmp_path / "server.pem"
+    server.write_text(text[:at] + encrypt(certificates.server, "open sesame"))
+    found = certificates._replace(server=server)
+    serve(HTTPS, **keys(found, key_password="open sesame"))
+    for wrong in ({"key_password": "guess"}, {}):
+        with pytest.raises(ConfigError, match="Check the PEM and its password"):
+            serve(HTTPS, **keys(found, **wrong))
 
 
 def test_https_needs_a_certificate(serve: Serve) -> None:

@@ -21,6 +21,7 @@ from heliograph.config.access import (
 app = typer.Typer(
     help="Say who may use the REST API, in the file that rest.access.file names.",
     no_args_is_help=True,
+    add_completion=False,
 )
 
 

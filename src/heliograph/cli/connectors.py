@@ -13,6 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
+from heliograph.cli.credentials import CaCert, TokenFile, User, open_api
 from heliograph.cli.deployments import (
     Outcome,
     deploy,
@@ -52,20 +53,34 @@ def deploy_cluster(
     cluster: Cluster,
     folder: Dir = _FOLDER,
     url: Url = _URL,
+    *,
+    user: User = None,
+    token_file: TokenFile = None,
+    cacert: CaCert = None,
     wait: Wait = None,
     as_json: Json = False,
 ) -> None:
     """Deploy the three connectors of a source cluster; those that are deployed already are left alone."""
     connectors = read_deployment(folder, cluster)
-    api = ConnectApi(url)
+    api = open_api(url, user, token_file, cacert)
     outcomes = deploy(api, connectors, _silence if as_json else _tell)
     _finish(api, outcomes, names_of(cluster), wait, as_json)
 
 
 @app.command("undeploy")
-def undeploy_cluster(cluster: Cluster, url: Url = _URL, as_json: Json = False) -> None:
+def undeploy_cluster(
+    cluster: Cluster,
+    url: Url = _URL,
+    *,
+    user: User = None,
+    token_file: TokenFile = None,
+    cacert: CaCert = None,
+    as_json: Json = False,
+) -> None:
     """Take the three connectors of a source cluster away; their positions stay, and their topics."""
-    outcomes = undeploy(ConnectApi(url), cluster, _silence if as_json else _tell)
+    outcomes = undeploy(
+        open_api(url, user, token_file, cacert), cluster, _silence if as_json else _tell
+    )
     if as_json:
         _print_json([_outcome_json(outcome) for outcome in outcomes])
     sys.exit(_any_refused(outcomes))
@@ -76,12 +91,16 @@ def redeploy_cluster(
     cluster: Cluster,
     folder: Dir = _FOLDER,
     url: Url = _URL,
+    *,
+    user: User = None,
+    token_file: TokenFile = None,
+    cacert: CaCert = None,
     wait: Wait = None,
     as_json: Json = False,
 ) -> None:
     """Take the three connectors of a source cluster away and deploy them again: they go on where they were."""
     connectors = read_deployment(folder, cluster)
-    api = ConnectApi(url)
+    api = open_api(url, user, token_file, cacert)
     tell = _silence if as_json else _tell
     outcomes = undeploy(api, cluster, tell)
     if not _any_refused(outcomes):
@@ -90,37 +109,76 @@ def redeploy_cluster(
 
 
 @app.command("status")
-def show_status(cluster: Cluster, url: Url = _URL, as_json: Json = False) -> None:
+def show_status(
+    cluster: Cluster,
+    url: Url = _URL,
+    *,
+    user: User = None,
+    token_file: TokenFile = None,
+    cacert: CaCert = None,
+    as_json: Json = False,
+) -> None:
     """Show how the three connectors of a source cluster stand."""
-    api = ConnectApi(url)
+    api = open_api(url, user, token_file, cacert)
     _show([ask_standing(api, name, part) for name, part in names_of(cluster).items()], as_json)
 
 
 @app.command("list")
-def list_connectors(url: Url = _URL, as_json: Json = False) -> None:
+def list_connectors(
+    url: Url = _URL,
+    *,
+    user: User = None,
+    token_file: TokenFile = None,
+    cacert: CaCert = None,
+    as_json: Json = False,
+) -> None:
     """Show how all connectors stand."""
-    api = ConnectApi(url)
+    api = open_api(url, user, token_file, cacert)
     _show([ask_standing(api, name) for name in api.names()], as_json)
 
 
 @app.command()
-def pause(name: Name, url: Url = _URL, as_json: Json = False) -> None:
+def pause(
+    name: Name,
+    url: Url = _URL,
+    *,
+    user: User = None,
+    token_file: TokenFile = None,
+    cacert: CaCert = None,
+    as_json: Json = False,
+) -> None:
     """Pause a connector: it keeps its tasks, which do nothing."""
-    ConnectApi(url).set_state(name, "pause")
+    open_api(url, user, token_file, cacert).set_state(name, "pause")
     _done(name, "is asked to pause", as_json)
 
 
 @app.command()
-def resume(name: Name, url: Url = _URL, as_json: Json = False) -> None:
+def resume(
+    name: Name,
+    url: Url = _URL,
+    *,
+    user: User = None,
+    token_file: TokenFile = None,
+    cacert: CaCert = None,
+    as_json: Json = False,
+) -> None:
     """Let a paused or stopped connector run."""
-    ConnectApi(url).set_state(name, "resume")
+    open_api(url, user, token_file, cacert).set_state(name, "resume")
     _done(name, "is asked to run", as_json)
 
 
 @app.command()
-def stop(name: Name, url: Url = _URL, as_json: Json = False) -> None:
+def stop(
+    name: Name,
+    url: Url = _URL,
+    *,
+    user: User = None,
+    token_file: TokenFile = None,
+    cacert: CaCert = None,
+    as_json: Json = False,
+) -> None:
     """Stop a connector: it has no tasks, and its offsets can be changed."""
-    ConnectApi(url).set_state(name, "stop")
+    open_api(url, user, token_file, cacert).set_state(name, "stop")
     _done(name, "is asked to stop", as_json)
 
 
@@ -128,6 +186,10 @@ def stop(name: Name, url: Url = _URL, as_json: Json = False) -> None:
 def restart(
     name: Name,
     url: Url = _URL,
+    *,
+    user: User = None,
+    token_file: TokenFile = None,
+    cacert: CaCert = None,
     tasks: Annotated[bool, typer.Option("--tasks", help="Its tasks too.")] = False,
     only_failed: Annotated[
         bool, typer.Option("--only-failed", help="Only what has failed of it.")
@@ -135,7 +197,7 @@ def restart(
     as_json: Json = False,
 ) -> None:
     """Restart a connector."""
-    ConnectApi(url).restart(name, tasks=tasks, only_failed=only_failed)
+    open_api(url, user, token_file, cacert).restart(name, tasks=tasks, only_failed=only_failed)
     _done(name, "is asked to restart" + (" what has failed" if only_failed else ""), as_json)
 
 
@@ -143,6 +205,10 @@ def restart(
 def offsets(
     name: Name,
     url: Url = _URL,
+    *,
+    user: User = None,
+    token_file: TokenFile = None,
+    cacert: CaCert = None,
     reset: Annotated[
         bool, typer.Option("--reset", help="Forget them all: it begins anew.")
     ] = False,
@@ -158,7 +224,7 @@ def offsets(
     if reset and new is not None:
         raise ConfigError("offsets takes --reset or --set, not both.")
     wanted = None if new is None else _read_offsets(new)
-    api = ConnectApi(url)
+    api = open_api(url, user, token_file, cacert)
     if reset or wanted is not None:
         message = api.alter_offsets(name, wanted)
         _print_json({"name": name, "message": message}) if as_json else print(f"{name}: {message}")

@@ -2,6 +2,7 @@
 
 import base64
 import json
+import ssl
 import time
 import urllib.request
 from collections.abc import Callable, Mapping
@@ -39,7 +40,14 @@ class NobodyAnswers(MirrorError):
 class ConnectApi:
     """A worker's REST API. A refusal is a RestError; a name that is not known is one with status 404."""
 
-    def __init__(self, url: str, sleep: Callable[[float], None] = time.sleep) -> None:
+    def __init__(
+        self,
+        url: str,
+        sleep: Callable[[float], None] = time.sleep,
+        *,
+        authorization: str | None = None,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
         """Take the address, which may hold a user and a password: they are sent and never shown."""
         parts = urlsplit(url if "://" in url else f"http://{url}")
         if parts.scheme not in ("http", "https") or not parts.hostname or not _has_port(parts):
@@ -49,6 +57,9 @@ class ConnectApi:
         if parts.username is not None:
             who = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
             self._headers["Authorization"] = f"Basic {base64.b64encode(who.encode()).decode()}"
+        if authorization is not None:
+            self._headers["Authorization"] = authorization
+        self._tls = tls
         self._sleep = sleep
 
     def names(self) -> list[str]:
@@ -111,13 +122,20 @@ class ConnectApi:
             self.url + path, sent, self._headers, method=method
         )
         try:
-            with urllib.request.urlopen(request, timeout=_PATIENCE.total_seconds()) as answer:  # noqa: S310
+            with urllib.request.urlopen(  # noqa: S310
+                request, timeout=_PATIENCE.total_seconds(), context=self._tls
+            ) as answer:
                 text = answer.read()
         except HTTPError as exc:
             with exc:
                 raise RestError(exc.code, self._why(exc.code, exc.read())) from exc
         except (OSError, HTTPException) as exc:  # URLError is an OSError
             reason = getattr(exc, "reason", None) or exc
+            if isinstance(reason, ssl.SSLCertVerificationError):
+                raise ConfigError(
+                    f"{self.url}: its certificate is not trusted ({reason.verify_message}). "
+                    "Name who vouches for it with --cacert, and the host as the certificate does."
+                ) from exc
             told = getattr(reason, "strerror", None) or str(reason) or type(reason).__name__
             raise NobodyAnswers(self.url, str(told).lower()) from exc
         return self._parse(text) if text.strip() else None
@@ -131,7 +149,9 @@ class ConnectApi:
                 f"{self.url} answers {status} {_phrase(status)}, and not as Connect does. "
                 "Check that --url is the address of a worker."
             )
-        return str(message).strip() or f"{self.url} answers {status} {_phrase(status)}."
+        told = str(message).strip() or f"{self.url} answers {status} {_phrase(status)}."
+        hint = " Give --user or --token-file." if status == HTTPStatus.UNAUTHORIZED else ""
+        return told + hint
 
     def _parse(self, content: bytes) -> Any:
         try:
