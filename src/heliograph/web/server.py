@@ -37,6 +37,7 @@ class Server:
         config = uvicorn.Config(
             app,
             log_config=None,
+            log_level="warning",
             access_log=False,
             server_header=False,
             timeout_graceful_shutdown=int(_PATIENCE.total_seconds()),
