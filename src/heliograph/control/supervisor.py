@@ -32,6 +32,7 @@ from heliograph.control.instances import (
 )
 from heliograph.control.runner import slices_for
 from heliograph.dataplane.session import Engine
+from heliograph.flows.source import naming_of
 from heliograph.flows.upkeep import GroupStatus
 from heliograph.kafka.cluster import Cluster
 
@@ -47,6 +48,8 @@ class Supervisor:
         self, connectors: Mapping[str, tuple[Part, FlowConfig]], worker_id: str = "127.0.0.1:0"
     ) -> None:
         """Take what to run: by name, which of the three connectors, of which flow."""
+        for _, config in connectors.values():
+            naming_of(config)  # a policy that cannot be loaded is a mistake in the file: told at once
         self._parts = connectors
         self._flows = [config for part, config in connectors.values() if part is Part.SOURCE]
         slots = sum(slices_for(config) for config in self._flows)
