@@ -24,8 +24,13 @@ def unique_alias(letter: str = "A") -> str:
 def flow_properties(
     source: tuple[str, str], target: tuple[str, str], topics: str, **extra: str
 ) -> dict[str, str]:
-    """Return an mm2.properties with one flow; a cluster is (alias, bootstrap), `tasks_max` is tasks.max."""
-    return mesh_properties(dict([source, target]), {f"{source[0]}->{target[0]}": topics}, **extra)
+    """Return an mm2.properties with one flow; a cluster is (alias, bootstrap), `tasks_max` is tasks.max.
+
+    It copies `topics` alone: clusters that tests share have heartbeats of many others.
+    """
+    flows = {f"{source[0]}->{target[0]}": topics}
+    alone = {"heartbeats_replication_enabled": "false"}
+    return mesh_properties(dict([source, target]), flows, **alone, **extra)
 
 
 def mesh_properties(
