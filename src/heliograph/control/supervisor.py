@@ -49,7 +49,9 @@ class Supervisor:
     ) -> None:
         """Take what to run: by name, which of the three connectors, of which flow."""
         for _, config in connectors.values():
-            naming_of(config)  # a policy that cannot be loaded is a mistake in the file: told at once
+            naming_of(
+                config
+            )  # a policy that cannot be loaded is a mistake in the file: told at once
         self._parts = connectors
         self._flows = [config for part, config in connectors.values() if part is Part.SOURCE]
         slots = sum(slices_for(config) for config in self._flows)
