@@ -105,39 +105,39 @@ def connector_config(
 
 def load_standalone(path: Path, environment: Mapping[str, str] | None = None) -> WorkerConfig:
     """Load and check a connect-standalone.properties; a file holds its positions, or it has a topic."""
-    written = read_properties(Path(path))
-    file = resolve(written, os.environ if environment is None else environment)
+    file = _read_worker(path, environment)
     props = file.entries
-    for declared in fields_of(Part.WORKER):
-        declared.read(props, file.file)
     if not (props.get(OFFSET_STORAGE_FILE.name) or props.get(OFFSET_STORAGE_TOPIC.name)):
         raise MissingSetting(
             file.file, OFFSET_STORAGE_FILE.name, "a standalone worker keeps its positions there"
         )
-    return WorkerConfig(
-        file.file,
-        endpoint(props, "worker", "standalone", file.file, ""),
-        "",
-        LISTENERS.read(props),
-        props,
-        (*file.warnings, *lint_worker(props)),
-    )
+    return _worker(file, group_id="", client_id="standalone")
 
 
 def load_worker(path: Path, environment: Mapping[str, str] | None = None) -> WorkerConfig:
     """Load and check a connect-distributed.properties."""
-    written = read_properties(Path(path))
-    file = resolve(written, os.environ if environment is None else environment)
+    file = _read_worker(path, environment)
     props = file.entries
-    for declared in fields_of(Part.WORKER):
-        declared.read(props, file.file)
     for needed in (GROUP_ID, OFFSET_STORAGE_TOPIC, CONFIG_STORAGE_TOPIC, STATUS_STORAGE_TOPIC):
         if not props.get(needed.name):
             raise MissingSetting(file.file, needed.name, "a distributed worker needs a name for it")
     group_id = str(props[GROUP_ID.name])
+    return _worker(file, group_id=group_id, client_id=group_id)
+
+
+def _read_worker(path: Path, environment: Mapping[str, str] | None) -> Properties:
+    """Return a worker's file, resolved, with every declared key checked."""
+    file = resolve(read_properties(Path(path)), os.environ if environment is None else environment)
+    for declared in fields_of(Part.WORKER):
+        declared.read(file.entries, file.file)
+    return file
+
+
+def _worker(file: Properties, *, group_id: str, client_id: str) -> WorkerConfig:
+    props = file.entries
     return WorkerConfig(
         file.file,
-        endpoint(props, "worker", group_id, file.file, ""),
+        endpoint(props, "worker", client_id, file.file, ""),
         group_id,
         LISTENERS.read(props),
         props,

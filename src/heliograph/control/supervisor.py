@@ -34,7 +34,7 @@ from heliograph.control.runner import slices_for
 from heliograph.dataplane.session import Engine
 from heliograph.flows.source import naming_of
 from heliograph.flows.upkeep import GroupStatus
-from heliograph.kafka.cluster import Cluster
+from heliograph.kafka.cluster import ask_cluster_id
 
 _READ_ONLY = (
     "connectors of this process are those of its file. Change the file, and start it again."
@@ -100,11 +100,7 @@ class Supervisor:
 
     def cluster_id(self) -> str:
         _, config = next(iter(self._parts.values()))
-        cluster = Cluster(config.target_admin)
-        try:
-            return cluster.cluster_id()
-        finally:
-            cluster.close()
+        return ask_cluster_id(config.target_admin)
 
     def health(self) -> tuple[str, str]:
         if not self.alive():

@@ -40,7 +40,7 @@ from heliograph.control.membership import Assignment, Membership
 from heliograph.control.status_store import StatusStore
 from heliograph.errors import MirrorError
 from heliograph.flows.upkeep import GroupStatus
-from heliograph.kafka.cluster import Cluster
+from heliograph.kafka.cluster import ask_cluster_id
 
 log = logging.getLogger(__name__)
 
@@ -104,11 +104,7 @@ class Worker:
         return self._instances.groups(flow)
 
     def cluster_id(self) -> str:
-        cluster = Cluster(self._config.endpoint)
-        try:
-            return cluster.cluster_id()
-        finally:
-            cluster.close()
+        return ask_cluster_id(self._config.endpoint)
 
     def health(self) -> tuple[str, str]:
         return self._membership.state()

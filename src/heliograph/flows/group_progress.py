@@ -8,9 +8,8 @@ from heliograph.kafka.append import PATIENCE
 from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.groups import Committed, commit_offsets, fetch_committed, list_groups
 from heliograph.model import TopicPartition
+from heliograph.policy.checkpoints import refusal_to_sync
 from heliograph.wire.connect_records import SourceOffset
-
-_AT_REST = ("Empty", "Dead", "")
 
 
 class GroupUnusable(MirrorError):
@@ -40,7 +39,7 @@ class GroupProgress:
     def load(self) -> dict[TopicPartition, SourceOffset]:
         """Return what the group committed; a group with members is somebody else's at the moment."""
         listed = list_groups(self._source).get(self._group)
-        if listed is not None and listed.state not in _AT_REST:
+        if listed is not None and refusal_to_sync(listed.state) is not None:
             raise self._unusable(f"it has members and is {listed.state}")
         committed, unread = fetch_committed(self._source, [self._group])
         for why in unread.values():

@@ -6,6 +6,7 @@ Retries live here and nowhere else: `patiently` repeats what is retriable until 
 import random
 import time
 from collections.abc import Callable, Iterable
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, TypeVar
@@ -149,6 +150,12 @@ class Cluster:
         known = list(self._addresses.values())
         random.shuffle(known)
         return list(dict.fromkeys([*known, *self.endpoint.bootstrap]))
+
+
+def ask_cluster_id(endpoint: Endpoint) -> str:
+    """Return the id of a cluster, over a connection of its own."""
+    with closing(Cluster(endpoint)) as cluster:
+        return cluster.cluster_id()
 
 
 def patiently(
