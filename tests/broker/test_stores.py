@@ -107,14 +107,19 @@ def test_connectors_are_read_back_by_who_wrote_them_and_by_others(
             assert store.tasks("d") == ()
             assert store.target_state("c") is TargetState.PAUSED
             assert store.target_state("d") is TargetState.STOPPED
-            assert store.take_changed() == {"c", "d"}
-            assert store.take_changed() == frozenset()
+        assert configs.take_written() == {"c", "d"}
+        assert configs.take_written() == frozenset()
+        assert other.take_written() == frozenset(), "what was there before is not for it"
         configs.remove_connector("c")
         assert configs.properties("c") is None
         other.refresh()
         assert other.connectors() == ["d"]
         assert other.target_state("c") is TargetState.STARTED
-        assert other.take_changed() == {"c"}
+        configs.put_connector("c", {"k": "v"})
+        configs.put_connector("c", {"k": "v"})
+        other.refresh()
+        assert other.take_written() == {"c"}
+        assert (other.births("c"), other.births("d")) == (2, 1)
 
 
 def test_a_restart_is_told_to_who_was_there_when_it_was_asked_for(

@@ -25,6 +25,7 @@ from heliograph.config.settings_worker import (
     OFFSET_STORAGE_TOPIC,
     STATUS_STORAGE_TOPIC,
 )
+from heliograph.errors import ConfigError
 from heliograph.model import Endpoint
 
 
@@ -101,6 +102,14 @@ def connector_config(
     )
     warnings = (*file.warnings, *lint_connector(file.entries))
     return ConnectorConfig(file.file, str(entries["name"]), part, config, warnings, written)
+
+
+def is_source(props: Mapping[str, str]) -> bool:
+    """Whether these are of a source connector; a class that is not known is not."""
+    try:
+        return _part(props, "") is Part.SOURCE
+    except ConfigError:
+        return False
 
 
 def load_standalone(path: Path, environment: Mapping[str, str] | None = None) -> WorkerConfig:

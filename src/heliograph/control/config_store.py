@@ -36,9 +36,10 @@ class ConfigStore:
         self._topic = StateTopic(worker, "config", self._apply, self._forget)
 
     def open(self) -> None:
-        """Create the topic if need be and read it; restarts asked for before now are not for us."""
+        """Create the topic if need be and read it; what was asked for before now is not for us."""
         self._topic.open()
         self.take_restarts()
+        self.take_written()
 
     def close(self) -> None:
         self._topic.close()
@@ -47,12 +48,12 @@ class ConfigStore:
         """Take in what was written since the last time."""
         self._topic.refresh()
 
-    def take_changed(self) -> frozenset[str]:
-        """Return the connectors made, changed or deleted since the last time this was asked."""
+    def take_written(self) -> frozenset[str]:
+        """Return the connectors made or written over since the last time this was asked."""
         with self._lock:
-            changed = frozenset(self._view.changed)
-            self._view.changed.clear()
-        return changed
+            written = frozenset(self._view.written)
+            self._view.written.clear()
+        return written
 
     def take_restarts(self) -> list[RestartRow]:
         """Return the restarts asked for since the last time this was asked."""
@@ -71,6 +72,16 @@ class ConfigStore:
         with self._lock:
             found = self._view.connectors.get(name)
             return None if found is None else dict(found)
+
+    def all_properties(self) -> list[Config]:
+        """Return the configurations of all connectors, expressions unresolved."""
+        with self._lock:
+            return [dict(found) for found in self._view.connectors.values()]
+
+    def births(self, name: str) -> int:
+        """Return how often a connector of that name was made since this store was opened, and before."""
+        with self._lock:
+            return self._view.births[name]
 
     def tasks(self, name: str) -> tuple[Config, ...]:
         """Return the configurations of its tasks; none where not all of them were written."""

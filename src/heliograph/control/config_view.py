@@ -5,6 +5,7 @@ written since the commit before. Where compaction or a crash left fewer, the con
 until somebody writes all of them again.
 """
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import assert_never
@@ -22,18 +23,22 @@ from heliograph.wire.connect_state import (
 
 @dataclass(slots=True)
 class ConfigView:
-    """Connectors as the rows so far tell of them; `changed` and `restarts` are for the reader to empty."""
+    """Connectors as the rows so far tell of them; `written` and `restarts` are for the reader to empty.
+
+    `births` counts how often each was made: one that was deleted and made again is another one, though
+    it may have the same configuration. `written` are those made or written over.
+    """
 
     connectors: dict[str, Config] = field(default_factory=dict)
     tasks: dict[str, tuple[Config, ...]] = field(default_factory=dict)
     target_states: dict[str, TargetState] = field(default_factory=dict)
     restarts: list[RestartRow] = field(default_factory=list)
-    changed: set[str] = field(default_factory=set)
+    written: set[str] = field(default_factory=set)
+    births: Counter[str] = field(default_factory=Counter)
     _uncommitted: dict[str, dict[int, Config]] = field(default_factory=dict)
 
     def clear(self) -> None:
         """Forget all, as if every connector had been deleted."""
-        self.changed |= set(self.connectors)
         for kept in (self.connectors, self.tasks, self.target_states, self._uncommitted):
             kept.clear()
         self.restarts.clear()
@@ -44,8 +49,9 @@ class ConfigView:
             case ConnectorRow(name, None):
                 self._remove(name)
             case ConnectorRow(name, properties):
+                self.births[name] += name not in self.connectors
                 self.connectors[name] = dict(properties or {})
-                self.changed.add(name)
+                self.written.add(name)
             case TaskRow(name, index, properties):
                 self._keep_task(name, index, properties)
             case CommitRow(name, tasks):
@@ -61,7 +67,6 @@ class ConfigView:
         self.connectors.pop(name, None)
         self.tasks.pop(name, None)
         self._uncommitted.pop(name, None)
-        self.changed.add(name)
 
     def _keep_task(self, name: str, index: int, properties: Mapping[str, str] | None) -> None:
         waiting = self._uncommitted.setdefault(name, {})
@@ -76,11 +81,9 @@ class ConfigView:
         if name in self.connectors:
             complete = sorted(waiting) == list(range(tasks))
             self.tasks[name] = tuple(waiting[i] for i in range(tasks)) if complete else ()
-            self.changed.add(name)
 
     def _aim(self, name: str, state: str | None) -> None:
         if state is None:
             self.target_states.pop(name, None)
         else:
             self.target_states[name] = TargetState(state)
-        self.changed.add(name)

@@ -11,7 +11,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
 
-from heliograph.config.connectors import ConnectorConfig, WorkerConfig, connector_config
+from heliograph.config.connectors import (
+    ConnectorConfig,
+    WorkerConfig,
+    connector_config,
+    is_source,
+)
 from heliograph.config.properties import properties_of
 from heliograph.control.config_store import ConfigStore
 from heliograph.control.connect import (
@@ -38,6 +43,7 @@ from heliograph.control.instances import (
 )
 from heliograph.control.membership import Assignment, Membership
 from heliograph.control.status_store import StatusStore
+from heliograph.dataplane.masters import is_local
 from heliograph.errors import MirrorError
 from heliograph.flows.upkeep import GroupStatus
 from heliograph.kafka.cluster import ask_cluster_id
@@ -59,6 +65,7 @@ class Worker:
         self._statuses = StatusStore(config, version)
         spark = {key: str(value) for key, value in config.props.items() if key.startswith("spark.")}
         self._spark = SparkHost(_SLOTS, spark)
+        self._warm = is_local(spark)
         self._instances = Instances(self._make)
         self._membership = Membership(config, url, self._assigned, self._all_connectors)
         self._share: tuple[int, frozenset[str]] = -1, frozenset()
@@ -250,9 +257,6 @@ class Worker:
         if names != self._known:
             self._known = names
             self._membership.rejoin()
-        for asked in self._configs.take_restarts():
-            if asked.name in mine and self._is_affected(asked.name, asked.only_failed):
-                self._restarts[asked.name] += 1
         self._reconcile(mine)
         for name, report in self._instances.reports().items():
             self._tell(name, report, generation)
@@ -260,16 +264,40 @@ class Worker:
                 self._statuses.put_topic(name, topic)
 
     def _reconcile(self, mine: frozenset[str]) -> None:
+        self._count_restarts(mine)
+        self._keep_spark_ready()
         wanted = {}
         for name in mine:
             config = self._configs.properties(name)
             if config is not None:
                 target = self._configs.target_state(name)
                 written = tuple(sorted(config.items()))
-                wanted[name] = Wanted(written, target, self._restarts[name])
+                starts = self._restarts[name] + self._configs.births(name)
+                wanted[name] = Wanted(written, target, starts)
         for gone in set(self._told) - set(wanted):
             del self._told[gone]
         self._instances.reconcile(wanted)
+
+    def _count_restarts(self, mine: frozenset[str]) -> None:
+        """Count what is to start anew though its configuration is the same.
+
+        Connect restarts the connector, and not its tasks, where the same is written over it. Here that
+        only tells for one that has failed.
+        """
+        asked = {(row.name, row.only_failed) for row in self._configs.take_restarts()}
+        asked |= {(name, True) for name in self._configs.take_written()}
+        for name in {
+            name for name, failed in asked if name in mine and self._is_affected(name, failed)
+        }:
+            self._restarts[name] += 1
+
+    def _keep_spark_ready(self) -> None:
+        """Have Spark up before a source connector comes: it takes most of the pause when one moves here.
+
+        Not on a Spark cluster, whose cores would wait for nothing.
+        """
+        if self._warm and any(is_source(c) for c in self._configs.all_properties()):
+            self._spark.start()
 
     def _is_affected(self, name: str, only_failed: bool) -> bool:
         report = self._instances.reports().get(name)

@@ -29,10 +29,8 @@ def test_tasks_count_from_their_commit_on() -> None:
 
 def test_new_tasks_without_a_commit_change_nothing() -> None:
     view = view_of(ConnectorRow("c", {}), TaskRow("c", 0, {"n": "0"}), CommitRow("c", 1))
-    view.changed.clear()
     view.apply(TaskRow("c", 0, {"n": "new"}))
     assert view.tasks == {"c": ({"n": "0"},)}
-    assert view.changed == set()
 
 
 def test_a_commit_of_more_tasks_than_were_written_leaves_none() -> None:
@@ -79,8 +77,16 @@ def test_a_state_that_is_not_known_changes_nothing() -> None:
     assert view.target_states == {"c": TargetState.PAUSED}
 
 
-def test_clearing_tells_of_every_connector() -> None:
+def test_one_that_is_made_again_is_another_one_though_its_configuration_is_the_same() -> None:
+    view = view_of(ConnectorRow("c", {"k": "v"}), ConnectorRow("c", {"k": "v"}))
+    assert view.births["c"] == 1
+    assert view.written == {"c"}
+    for row in (ConnectorRow("c", None), ConnectorRow("c", {"k": "v"})):
+        view.apply(row)
+    assert view.births["c"] == 2
+
+
+def test_clearing_leaves_nothing_to_run_or_restart() -> None:
     view = view_of(ConnectorRow("a", {}), ConnectorRow("b", {}), RestartRow("a", True, False))
-    view.changed.clear()
     view.clear()
-    assert (view.connectors, view.restarts, view.changed) == ({}, [], {"a", "b"})
+    assert (view.connectors, view.restarts) == ({}, [])
