@@ -10,13 +10,17 @@ from heliograph.flows.schedule import ChoreStatus
 class State(Enum):
     STARTING = "STARTING"
     RUNNING = "RUNNING"
+    PAUSED = "PAUSED"
     FAILED = "FAILED"
     STOPPED = "STOPPED"
 
 
 @dataclass(frozen=True, slots=True)
 class FlowStatus:
-    """A flow as it is now, for logs, tables and pages."""
+    """A flow as it is now, for logs, tables and pages.
+
+    `reason` is why it has FAILED, or what it fails to do beside copying while it is RUNNING.
+    """
 
     flow: str
     state: State

@@ -15,7 +15,7 @@ from heliograph.control.runner import FlowRunner
 from heliograph.dataplane.lease_server import LeaseServer
 from heliograph.dataplane.session import Engine
 from heliograph.errors import MirrorError
-from heliograph.flows.schedule import Schedule
+from heliograph.flows.schedule import Schedule, broken_chores
 from heliograph.flows.source import naming_of
 from heliograph.flows.upkeep import GroupStatus, GroupUpkeep, HeartbeatUpkeep
 
@@ -85,33 +85,10 @@ class SourceInstance:
         return self._runner.partitions()
 
     def report(self) -> Report:
-        status = self._runner.status()
-        if status.state is State.FAILED:
-            tasks = [
-                self._task(status, index, status.reason) for index in range(len(status.slices))
-            ]
-            return Report(RunState.FAILED, status.reason, tuple(tasks))
-        tasks = [self._task(status, index, None) for index in range(len(status.slices))]
-        return Report(RunState.RUNNING, None, tuple(tasks))
+        return report_flow(self._runner.status())
 
     def topics(self) -> set[str]:
         return set(self._runner.status().remotes)
-
-    def _task(self, status: FlowStatus, index: int, reason: str | None) -> TaskReport:
-        """Return one slice; it counts as failed while one of its partitions is stopped."""
-        partitions = status.slices[index]
-        stopped = [
-            f"{p} is stopped: {status.stopped[p]}" for p in partitions if p in status.stopped
-        ]
-        if stopped:
-            stopped.append("All other partitions go on.")
-        trace = reason or "\n".join(stopped) or None
-        config = {
-            "task.class": f"{_TASKS}MirrorSourceTask",
-            "task.index": str(index),
-            "task.assigned.partitions": ",".join(partitions),
-        }
-        return TaskReport(config, RunState.FAILED if trace else RunState.RUNNING, trace)
 
 
 class ScheduleInstance:
@@ -131,7 +108,7 @@ class ScheduleInstance:
         chores = self.schedule.status()
         if not chores:
             return Report(RunState.RUNNING)
-        failed = [f"{c.name}: {t}" for c in chores if c.failed for t in c.troubles]
+        failed = broken_chores(chores)
         state = RunState.FAILED if failed else RunState.RUNNING
         return Report(
             RunState.RUNNING, None, (TaskReport(self._task(), state, "\n".join(failed) or None),)
@@ -205,13 +182,7 @@ class Instances:
         """Return the flows that are copied here, with what is done for their groups. For any thread."""
         groups = {upkeep.flow: upkeep for upkeep in self._upkeeps()}
         return [
-            replace(
-                status,
-                chores=(*status.chores, *groups[status.flow].status()),
-                skipped_groups=groups[status.flow].skipped_groups,
-            )
-            if status.flow in groups
-            else status
+            _with_groups(status, groups[status.flow]) if status.flow in groups else status
             for status in (source.status() for source in self._sources())
         ]
 
@@ -274,6 +245,52 @@ def make_instance(
         topics = {naming.checkpoints_topic(config.flow.source)}
         return ScheduleInstance(GroupUpkeep(config), topics)
     return ScheduleInstance(HeartbeatUpkeep(config), {naming.heartbeats_topic()})
+
+
+def _with_groups(status: FlowStatus, upkeep: GroupUpkeep) -> FlowStatus:
+    chores = upkeep.status()
+    return replace(
+        status,
+        reason=status.reason or "\n".join(broken_chores(chores)) or None,
+        chores=(*status.chores, *chores),
+        skipped_groups=upkeep.skipped_groups,
+    )
+
+
+def report_flow(status: FlowStatus) -> Report:
+    """Return a flow as a source connector, whose slices are its tasks.
+
+    Chores belong to no slice: the first task tells of one that has failed, or the connector if it has no
+    tasks. What has failed is tried again, and then runs again.
+    """
+    if status.state is State.PAUSED:
+        return Report(RunState.PAUSED, status.reason)
+    failed = status.reason if status.state is State.FAILED else None
+    chores = broken_chores(status.chores)
+    tasks = [
+        _task(status, index, failed, chores if index == 0 else [])
+        for index in range(len(status.slices))
+    ]
+    trace = failed or ("\n".join(chores) if chores and not tasks else None)
+    return Report(RunState.FAILED if trace else RunState.RUNNING, trace, tuple(tasks))
+
+
+def _task(status: FlowStatus, index: int, failed: str | None, chores: list[str]) -> TaskReport:
+    """Return one slice; it counts as failed while one of its partitions is stopped."""
+    partitions = status.slices[index]
+    stopped = [f"{p} is stopped: {status.stopped[p]}" for p in partitions if p in status.stopped]
+    told = [*stopped, *chores]
+    if stopped:
+        told.append("All other partitions go on.")
+    elif chores:
+        told.append("Records are copied all the same.")
+    trace = failed or "\n".join(told) or None
+    config = {
+        "task.class": f"{_TASKS}MirrorSourceTask",
+        "task.index": str(index),
+        "task.assigned.partitions": ",".join(partitions),
+    }
+    return TaskReport(config, RunState.FAILED if trace else RunState.RUNNING, trace)
 
 
 _AT_REST = {TargetState.PAUSED: RunState.PAUSED, TargetState.STOPPED: RunState.STOPPED}

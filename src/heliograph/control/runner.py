@@ -9,6 +9,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -21,10 +22,12 @@ from heliograph.dataplane.masters import is_local
 from heliograph.dataplane.partitions import MADE_ANEW, Partition, Stop
 from heliograph.dataplane.placing_job import PlacingJob
 from heliograph.dataplane.session import Engine
-from heliograph.errors import MirrorError
+from heliograph.errors import FlowHeld, MirrorError
 from heliograph.flows.group_progress import GroupProgress
+from heliograph.flows.holds import HoldStore
 from heliograph.flows.progress import ProgressStore, open_progress
 from heliograph.flows.runs import RunStore, open_runs
+from heliograph.flows.schedule import broken_chores
 from heliograph.flows.source import Route, refresh_topics
 from heliograph.flows.starts import Origin, Start, explain_loss, plan_starts, saved_offset
 from heliograph.flows.upkeep import TopicUpkeep
@@ -43,6 +46,7 @@ _SAVE = timedelta(seconds=3)
 _LAST_SAVE = timedelta(seconds=2)
 _TROUBLE = timedelta(seconds=3)
 _UPKEEP = timedelta(seconds=2)
+_HELD = timedelta(seconds=2)
 
 
 def slices_for(config: FlowConfig) -> int:
@@ -65,6 +69,7 @@ class _Desk:
     target: Cluster
     store: ProgressStore | GroupProgress
     runs: RunStore
+    holds: HoldStore
     upkeep: TopicUpkeep
     job: FlowJob
 
@@ -103,12 +108,17 @@ class FlowRunner(threading.Thread):
             started = time.monotonic()
             try:
                 self._work()
+            except FlowHeld as exc:
+                self._held(str(exc))
+                self._stopping.wait(_HELD.total_seconds())
+                continue
             except MirrorError as exc:
                 self._failed(str(exc))
             except Exception as exc:
                 log.exception("flow=%s failed unexpectedly", self._config.flow)
                 self._failed(f"{type(exc).__name__}: {exc}")
-            if self._fatal is not None:
+            if self._fatal is not None and not self._was_held():
+                self._told_fatal()
                 self._stopping.wait()
                 break
             if time.monotonic() - started > _LONGEST_BACKOFF.total_seconds():
@@ -125,10 +135,11 @@ class FlowRunner(threading.Thread):
     def status(self) -> FlowStatus:
         job, upkeep = self._job, self._upkeep
         partitions = job.partitions() if job else []
+        chores = tuple(upkeep.status()) if upkeep else ()
         return FlowStatus(
             flow=str(self._config.flow),
             state=self._state,
-            reason=self._reason,
+            reason=self._reason or "\n".join(broken_chores(chores)) or None,
             topics=len({p.source.topic for p in partitions}),
             partitions=len(partitions),
             records=sum(p.records for p in partitions),
@@ -144,7 +155,7 @@ class FlowRunner(threading.Thread):
             waiting=tuple(job.troubles()) if job else (),
             slices=tuple(tuple(map(str, held)) for held in job.slices()) if job else (),
             remotes=frozenset(p.remote.topic for p in partitions if p.records),
-            chores=tuple(upkeep.status()) if upkeep else (),
+            chores=chores,
         )
 
     def partitions(self) -> list[PartitionStatus]:
@@ -171,15 +182,18 @@ class FlowRunner(threading.Thread):
         target = Cluster(self._config.target_admin)
         storage = Cluster(self._config.offset_storage.endpoint)
         try:
-            for cluster in (source, target, storage):
-                cluster.describe(())  # an unreachable one is told at once, not after some patience
+            holds = HoldStore(target, self._config)
+            target.describe(())  # an unreachable one is told at once, not after some patience
+            holds.check()
+            for cluster in (source, storage):
+                cluster.describe(())
             store = open_progress(storage, self._config)
             self._known = store.load()
             runs = open_runs(target, self._config)
             runs.load()
             upkeep = TopicUpkeep(self._config)
             job = self._open_job(runs, upkeep)
-            desk = _Desk(source, target, store, runs, upkeep, job)
+            desk = _Desk(source, target, store, runs, holds, upkeep, job)
             self._assign(desk)
             while not self._engine.wait(_TICK):
                 if self._stopping.is_set():
@@ -198,7 +212,7 @@ class FlowRunner(threading.Thread):
                 drained = job.stop(_DRAIN)
                 if self._fatal is None:  # else the positions are somebody else's now
                     self._save(desk, _LAST_SAVE)
-                if not drained:
+                if not drained and self._fatal is None:
                     log.warning(
                         "flow=%s stopped before all it had read was written. Nothing is lost: "
                         "the next start finds out from the target.",
@@ -231,6 +245,7 @@ class FlowRunner(threading.Thread):
                 self._save(desk, _SAVE)
                 save_at = now + save_every
             if config.refresh_topics_enabled and now >= refresh_at:
+                desk.holds.check()
                 self._refresh(desk)
                 self._prune(desk)
                 refresh_at = now + refresh_every
@@ -388,7 +403,13 @@ class FlowRunner(threading.Thread):
             upkeep.syncs.note(partition, told)
 
         kind = FlowJob if config.target_partitions == "source" else PlacingJob
-        return kind(options, self._leases, on_fatal=self._on_fatal, on_runs=on_runs)
+        return kind(
+            options,
+            self._leases,
+            on_fatal=self._on_fatal,
+            on_runs=on_runs,
+            may_copy=lambda target: HoldStore(target, config).check(),
+        )
 
     def _look_into_losses(self, job: FlowJob, source: Cluster) -> None:
         for partition in job.partitions():
@@ -416,10 +437,27 @@ class FlowRunner(threading.Thread):
 
     def _on_fatal(self, kind: str, reason: str) -> None:
         """Take note of a failure that a retry would only repeat. Called from a lease's thread."""
-        if self._fatal is None:
+        if self._fatal is None and kind != "held":
             log.error("flow=%s FAILED (%s): %s", self._config.flow, kind, reason)
-            self._told_fatal()
         self._fatal = reason
+
+    def _was_held(self) -> bool:
+        """Return whether the flow was fenced because it was failed over: then it may go on some day."""
+        try:
+            with closing(Cluster(self._config.target_admin)) as target:
+                HoldStore(target, self._config).check()
+        except FlowHeld:
+            self._fatal = None
+            return True
+        except MirrorError as exc:
+            log.warning("flow=%s it is not known whether it is held: %s", self._config.flow, exc)
+        return False
+
+    def _held(self, reason: str) -> None:
+        if reason != self._reason:
+            log.warning("flow=%s PAUSED: %s", self._config.flow, reason)
+        self._state, self._reason = State.PAUSED, reason
+        self._job = self._fatal = None
 
     def _failed(self, reason: str) -> None:
         self._state = State.FAILED

@@ -33,16 +33,26 @@ class Chore:
 class ChoreStatus:
     """A chore as it is now; `troubles` is empty after a time in which all went well.
 
-    One that has `failed` could do nothing the last time; otherwise troubles are exceptions. `busy` is
-    for how many seconds it has been at work by now, 0 while it is not.
+    `failures` is how often in a row it could do nothing, up to the last time; where it is 0, troubles are
+    exceptions. `busy` is for how many seconds it has been at work by now, 0 while it is not.
     """
 
     name: str
     runs: int = 0
     seconds: float = 0.0
     troubles: tuple[str, ...] = ()
-    failed: bool = False
+    failures: int = 0
     busy: float = 0.0
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether it counts as failed: not after one failure, unless it has never gone well."""
+        return self.failures > 1 or 0 < self.failures == self.runs
+
+
+def broken_chores(chores: Iterable[ChoreStatus]) -> list[str]:
+    """Return what is wrong with the chores that count as failed, a line each."""
+    return [f"{c.name}: {trouble}" for c in chores if c.is_broken for trouble in c.troubles]
 
 
 class Closable(Protocol):
@@ -107,7 +117,11 @@ class Schedule(threading.Thread):
         before = self._status[chore]
         self._tell(chore, before.troubles, troubles)
         self._status[chore] = ChoreStatus(
-            chore.name, before.runs + 1, now - started, troubles, failed
+            chore.name,
+            before.runs + 1,
+            now - started,
+            troubles,
+            before.failures + 1 if failed else 0,
         )
         # At a fixed rate as long as it is kept up with; what was missed is not made up for.
         self._due[chore] = max(self._due[chore] + again.total_seconds(), now)

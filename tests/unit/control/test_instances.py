@@ -1,8 +1,11 @@
 from collections.abc import Mapping
+from dataclasses import replace
 
 from heliograph.control.connect import Report, RunState, TargetState
-from heliograph.control.instances import Instance, Instances, Wanted
+from heliograph.control.flow_status import FlowStatus, State
+from heliograph.control.instances import Instance, Instances, Wanted, report_flow
 from heliograph.errors import ConfigError
+from heliograph.flows.schedule import ChoreStatus
 
 CONFIG = (("topics", "t"),)
 
@@ -70,3 +73,63 @@ def test_one_that_cannot_be_made_has_failed_until_it_is_counted_anew() -> None:
     assert instances.report("c") == Report(RunState.FAILED, "no such file")
     instances.reconcile({"c": Wanted(CONFIG, TargetState.STARTED, 2)})
     assert instances.report("c").state is RunState.RUNNING
+
+
+RUNNING = FlowStatus(
+    flow="A->B",
+    state=State.RUNNING,
+    reason=None,
+    topics=1,
+    partitions=2,
+    records=0,
+    bytes=0,
+    lag=0,
+    epochs=1,
+    latency_ms=(None, None),
+    verdicts={},
+    stopped={},
+    refused=(),
+    waiting=(),
+    slices=(("t-0",), ("t-1",)),
+    remotes=frozenset(),
+    chores=(ChoreStatus("offset-syncs", runs=3),),
+)
+BROKEN = (ChoreStatus("offset-syncs", 3, 0.0, ("no topic.",), 3),)
+
+
+def states(status: FlowStatus) -> list[RunState]:
+    report = report_flow(status)
+    return [report.state, *(task.state for task in report.tasks)]
+
+
+def test_a_flow_at_work_is_a_connector_with_a_task_for_each_slice() -> None:
+    assert states(RUNNING) == [RunState.RUNNING] * 3
+
+
+def test_a_chore_that_has_failed_fails_the_first_task_and_tells_why() -> None:
+    failing = replace(RUNNING, chores=BROKEN)
+    assert states(failing) == [RunState.RUNNING, RunState.FAILED, RunState.RUNNING]
+    trace = report_flow(failing).tasks[0].trace
+    assert trace == "offset-syncs: no topic.\nRecords are copied all the same."
+
+
+def test_without_tasks_the_connector_tells_of_a_chore_that_has_failed() -> None:
+    report = report_flow(replace(RUNNING, slices=(), chores=BROKEN))
+    assert report == Report(RunState.FAILED, "offset-syncs: no topic.")
+
+
+def test_a_chore_that_failed_once_fails_no_task() -> None:
+    once = ChoreStatus("offset-syncs", 3, 0.0, ("no topic.",), 1)
+    assert states(replace(RUNNING, chores=(once,))) == [RunState.RUNNING] * 3
+
+
+def test_a_stopped_partition_fails_its_task() -> None:
+    report = report_flow(replace(RUNNING, stopped={"t-1": "too large"}))
+    assert [task.state for task in report.tasks] == [RunState.RUNNING, RunState.FAILED]
+    assert report.tasks[1].trace == "t-1 is stopped: too large\nAll other partitions go on."
+
+
+def test_a_failed_flow_fails_the_connector_and_every_task() -> None:
+    failed = replace(RUNNING, state=State.FAILED, reason="no broker answers", chores=BROKEN)
+    assert states(failed) == [RunState.FAILED] * 3
+    assert {task.trace for task in report_flow(failed).tasks} == {"no broker answers"}

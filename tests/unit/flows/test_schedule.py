@@ -4,7 +4,8 @@ from collections.abc import Iterable
 from datetime import timedelta
 
 from heliograph.errors import KafkaFault
-from heliograph.flows.schedule import Chore, Schedule
+from heliograph.flows.schedule import Chore, ChoreStatus, Schedule, broken_chores
+from tests.clusters import eventually
 
 SOON = timedelta(milliseconds=20)
 
@@ -67,6 +68,37 @@ def test_a_whole_failure_is_kept_as_its_sentence() -> None:
     work.wait(1)
     stop(schedule)
     assert schedule.status()[0].troubles == (str(fault),)
+
+
+def test_one_failure_of_a_chore_that_went_well_before_does_not_count() -> None:
+    fault = KafkaFault("do it", "NO", False)
+    work = Work((), fault)
+    schedule = run(Chore("a", timedelta(milliseconds=300), work))
+    work.wait(2)
+    stop(schedule)
+    (status,) = schedule.status()
+    assert (status.runs, status.failures, status.is_broken) == (2, 1, False)
+
+
+def test_failures_are_counted_until_it_goes_well() -> None:
+    fault = KafkaFault("do it", "NO", False)
+    work = Work((), fault, fault)
+    schedule = run(Chore("a", timedelta(milliseconds=300), work))
+    work.wait(3)
+    stop(schedule)
+    assert broken_chores(schedule.status()) == [f"a: {fault}"]
+    again = run(Chore("a", SOON, Work(fault, fault)))
+    eventually(lambda: again.status()[0].runs > 2)
+    stop(again)
+    assert broken_chores(again.status()) == []
+
+
+def test_a_chore_counts_as_failed_where_it_never_went_well_or_twice_in_a_row() -> None:
+    assert ChoreStatus("a", runs=1, failures=1).is_broken
+    assert ChoreStatus("a", runs=9, failures=2).is_broken
+    assert not ChoreStatus("a", runs=9, failures=1).is_broken
+    assert not ChoreStatus("a", runs=1, troubles=("half of it",)).is_broken
+    assert not ChoreStatus("a").is_broken
 
 
 def test_a_delayed_chore_waits_one_interval() -> None:
