@@ -7,6 +7,7 @@ MirrorError
 ├── KafkaFault           the broker said no; `retriable` says whether waiting helps
 ├── CorruptRecord        bytes that do not hold what they claim: stop, look
 ├── FlowFenced           somebody else mirrors this flow now
+├── FlowHeld             the flow was failed over: fail it back, or let it go
 ├── NotMirrored          name another cluster: nothing of this one comes here
 └── Missing              a thing this machine lacks: Java, a jar, a port
 
@@ -92,6 +93,22 @@ class FlowFenced(MirrorError):
         return (
             f"{self.flow}: fenced at {self.partition}, because another process mirrors this flow now. "
             "Stop one of the two, then restart this flow."
+        )
+
+
+class FlowHeld(MirrorError):
+    """A flow that was failed over must not copy anything until somebody decides."""
+
+    def __init__(self, flow: str, since: str) -> None:
+        super().__init__(flow, since)
+        self.flow = flow
+        self.since = since
+
+    def __str__(self) -> str:
+        return (
+            f"{self.flow}: held since {self.since}, because it was failed over then. "
+            f"Run `heliograph failback FILE --flow '{self.flow}'`, which lists what never left "
+            "the source and lets the flow go."
         )
 
 

@@ -127,6 +127,11 @@ class FlowConfig:
     __str__ = __repr__
 
     @property
+    def transactional_id(self) -> str:
+        """What the writers of this flow are known by on its target."""
+        return f"heliograph-{self.connector_name}-{self.flow}"
+
+    @property
     def internal_separator(self) -> str:
         """What separates the names of internal topics."""
         return self.separator if self.internal_separator_enabled else "."

@@ -386,7 +386,7 @@ class FlowRunner(threading.Thread):
             key=f"{config.flow} {config.connector_name}",
             source=config.source,
             target=config.target,
-            transactional_id=f"heliograph-{config.connector_name}-{config.flow}",
+            transactional_id=config.transactional_id,
             limits=Limits(
                 epoch_seconds=config.epoch.total_seconds(),
                 chunk_bytes=config.chunk_max_bytes,

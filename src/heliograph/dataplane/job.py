@@ -32,7 +32,7 @@ from heliograph.dataplane.lease_server import LeaseServer, Line
 from heliograph.dataplane.partitions import MAY_PASS, RETRY_STOPPED, Attempt, Partition, Stop
 from heliograph.dataplane.session import Engine
 from heliograph.dataplane.source import FORMAT
-from heliograph.errors import FlowFenced, MirrorError
+from heliograph.errors import FlowFenced, FlowHeld, MirrorError
 from heliograph.kafka.cluster import NO_LEADER, Cluster, patiently
 from heliograph.kafka.fencing import fence
 from heliograph.kafka.offsets import LATEST, list_offsets
@@ -66,11 +66,14 @@ class FlowJob:
         leases: LeaseServer,
         on_fatal: Callable[[str, str], None],
         on_runs: OnRuns,
+        may_copy: Callable[[Cluster], None] = lambda _: None,
     ) -> None:
+        """Take what to do; `may_copy` raises FlowHeld if the target says that nobody may."""
         self._options = options
         self._leases = leases
         self._on_fatal = on_fatal
         self._on_runs = on_runs
+        self._may_copy = may_copy
         self._lock = threading.RLock()
         self._changed = threading.Condition(self._lock)
         self._partitions: dict[TopicPartition, Partition] = {}
@@ -254,8 +257,8 @@ class FlowJob:
             if attempt is None or attempt.task != claim.task:
                 try:
                     attempt = self._new_attempt(claim)
-                except FlowFenced as exc:
-                    self._give_up("fenced", str(exc))
+                except (FlowFenced, FlowHeld) as exc:
+                    self._give_up("held" if isinstance(exc, FlowHeld) else "fenced", str(exc))
                     raise
                 except MirrorError as exc:
                     self._grant_trouble = str(exc)
@@ -293,6 +296,8 @@ class FlowJob:
         if unfenced:
             remotes = self._remotes(unfenced)
             identity = fence(self._target, self._options.transactional_id, remotes)
+            # Asked now, because who fails a flow over says so first and fences then.
+            self._may_copy(self._target)
             with self._lock:
                 for partition in unfenced:
                     partition.identity = identity

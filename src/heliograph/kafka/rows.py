@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import timedelta
+from typing import NamedTuple
 
 from heliograph.errors import DeadlinePassed
 from heliograph.kafka.append import PATIENCE, Row
@@ -16,6 +17,14 @@ from heliograph.wire.unpack import unpack
 _LONGEST = timedelta(minutes=10)
 
 
+class StampedRow(NamedTuple):
+    """A row, and when it was written."""
+
+    key: bytes
+    value: bytes | None
+    timestamp_ms: int
+
+
 def read_partitions(
     cluster: Cluster, partitions: Iterable[TopicPartition], within: timedelta = _LONGEST
 ) -> Iterator[Row]:
@@ -23,6 +32,14 @@ def read_partitions(
 
     DeadlinePassed is raised where the end is not reached `within` that time.
     """
+    for row in read_stamped(cluster, partitions, within):
+        yield row.key, row.value
+
+
+def read_stamped(
+    cluster: Cluster, partitions: Iterable[TopicPartition], within: timedelta = _LONGEST
+) -> Iterator[StampedRow]:
+    """Yield what `read_partitions` does, with the time of each."""
     began = time.monotonic()
     wanted = list(partitions)
     patience = min(within, PATIENCE)
@@ -37,15 +54,23 @@ def read_partitions(
 
 def read_range(cluster: Cluster, partition: TopicPartition, start: int, end: int) -> Iterator[Row]:
     """Yield every committed record that has a key from one offset to another, in order."""
-    yield from _read(cluster, {partition: (start, end)}, _LONGEST)
+    for row in _read(cluster, {partition: (start, end)}, _LONGEST):
+        yield row.key, row.value
+
+
+def read_last(cluster: Cluster, partition: TopicPartition, most: int) -> Iterator[StampedRow]:
+    """Yield the rows among the last offsets of a partition, `most` of them, in order."""
+    first = patiently(lambda: list_offsets(cluster, [partition], EARLIEST))[partition]
+    end = patiently(lambda: list_offsets(cluster, [partition], LATEST))[partition]
+    yield from _read(cluster, {partition: (max(first, end - most), end)}, _LONGEST)
 
 
 def _read(
     cluster: Cluster, ranges: Mapping[TopicPartition, tuple[int, int]], within: timedelta
-) -> Iterator[Row]:
+) -> Iterator[StampedRow]:
     batches = scan(cluster, ranges, committed_only=True, on_gap=lambda *_: None, within=within)
     for partition, batch in batches:
         for record in unpack(batch):
             key, value, _ = decode_body(record.body)
             if key is not None and record.offset >= ranges[partition][0]:
-                yield key, value
+                yield StampedRow(key, value, record.timestamp)

@@ -15,6 +15,7 @@ _HEARTBEATS = "heartbeats"
 _DEFAULT_SEPARATOR = "."
 _OFFSET_SYNCS = "mm2-offset-syncs"
 _RUNS = "mm2-runs"
+_HOLDS = "mm2-holds"
 _DEFAULT_CLASS = "org.apache.kafka.connect.mirror.DefaultReplicationPolicy"
 _IDENTITY_CLASS = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
 _IDENTITY_CLASSES = {
@@ -166,10 +167,19 @@ def naming_for(
 
 def runs_topic(naming: NamingPolicy, alias: str) -> str:
     """Return where the run maps of records from cluster `alias` are kept, on the cluster they went to."""
+    return _own_topic(naming, alias, _RUNS)
+
+
+def holds_topic(naming: NamingPolicy, alias: str) -> str:
+    """Return where it is kept that flows from cluster `alias` are held, on the cluster they lead to."""
+    return _own_topic(naming, alias, _HOLDS)
+
+
+def _own_topic(naming: NamingPolicy, alias: str, what: str) -> str:
     syncs = naming.offset_syncs_topic(alias)
     if syncs.startswith(_OFFSET_SYNCS):
-        return _RUNS + syncs.removeprefix(_OFFSET_SYNCS)
-    return f"{_RUNS}.{alias}.internal"
+        return what + syncs.removeprefix(_OFFSET_SYNCS)
+    return f"{what}.{alias}.internal"
 
 
 def _looks_like_heartbeats(topic: str) -> bool:

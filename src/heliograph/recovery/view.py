@@ -1,0 +1,224 @@
+"""What can be seen of a flow from both ends, when the source may be gone: the facts behind a fail-over."""
+
+import time
+from collections.abc import Iterable, Mapping
+from contextlib import closing, suppress
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from heliograph.config.flow import FlowConfig
+from heliograph.errors import ClusterUnreachable, CorruptRecord, KafkaFault
+from heliograph.flows.holds import HoldStore
+from heliograph.flows.progress import open_progress
+from heliograph.flows.source import naming_of, replicates_of
+from heliograph.kafka.cluster import Cluster, Topic, patiently
+from heliograph.kafka.groups import Committed, fetch_committed, list_groups
+from heliograph.kafka.offsets import EARLIEST, LATEST, list_offsets
+from heliograph.kafka.rows import StampedRow, read_last, read_stamped
+from heliograph.kafka.table import Table
+from heliograph.model import Position, TopicPartition
+from heliograph.policy.naming import runs_topic
+from heliograph.policy.runs import RunMap, read_run_maps
+from heliograph.wire.connect_records import SourceOffset
+from heliograph.wire.hold_records import Hold
+from heliograph.wire.mirror_records import (
+    Checkpoint,
+    Heartbeat,
+    decode_checkpoint,
+    decode_heartbeat,
+)
+
+_HEARTBEATS = 50
+_CONSUMERS = ("consumer", "")
+_FIRST_WORD = timedelta(seconds=5)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupsView:
+    """The consumer groups of one cluster: their states, and what they have committed."""
+
+    states: Mapping[str, str] = field(default_factory=dict)
+    committed: Mapping[str, Mapping[TopicPartition, Committed]] = field(default_factory=dict)
+    unread: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class SourceView:
+    """What the source says of the topics that are copied."""
+
+    topics: Mapping[str, Topic]
+    starts: Mapping[TopicPartition, int]
+    ends: Mapping[TopicPartition, int]
+    groups: GroupsView
+
+
+@dataclass(frozen=True, slots=True)
+class StampedCheckpoint:
+    checkpoint: Checkpoint
+    timestamp_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class FlowView:
+    """A flow at one moment. `source` is None where no broker of it answers, and `gone` says how."""
+
+    config: FlowConfig
+    now_ms: int
+    source: SourceView | None
+    gone: str | None
+    runs: Mapping[TopicPartition, RunMap]
+    saved: Mapping[TopicPartition, SourceOffset]
+    ends: Mapping[TopicPartition, int]
+    checkpoints: Mapping[str, Mapping[TopicPartition, StampedCheckpoint]]
+    heartbeat: Heartbeat | None
+    groups: GroupsView
+    hold: Hold | None
+
+    def position(self, partition: TopicPartition) -> Position | None:
+        """Return how far a source partition was copied for sure; more may be on the target."""
+        saved = self.saved.get(partition)
+        runs = self.runs.get(partition)
+        last = runs.end if runs else None
+        found = [] if last is None else [Position(last.upstream_end, last.downstream_end)]
+        if saved is not None and saved.downstream is not None:
+            found.append(Position(saved.upstream, saved.downstream))
+        return max(found, key=lambda p: p.upstream, default=None)
+
+    def remote(self, partition: TopicPartition) -> TopicPartition:
+        naming = naming_of(self.config)
+        topic = naming.format_remote_topic(self.config.flow.source, partition.topic)
+        return TopicPartition(topic, partition.index)
+
+    def behind(self) -> dict[TopicPartition, int]:
+        """Return how many offsets of each partition are not known to be on the target."""
+        if self.source is None:
+            return {}
+        behind = {}
+        for partition, end in self.source.ends.items():
+            position = self.position(partition)
+            first = self.source.starts[partition]
+            at = first if position is None else max(position.upstream, first)
+            if end > at:
+                behind[partition] = end - at
+        return behind
+
+
+def look(config: FlowConfig, source: Cluster, target: Cluster) -> FlowView:
+    """Return what both ends say of a flow; the target must answer, the source need not."""
+    target.describe(())
+    naming = naming_of(config)
+    there = patiently(target.describe)
+    remotes = {
+        name: topic
+        for name, topic in there.items()
+        if not topic.internal and not naming.is_internal_topic(name)
+    }
+    runs, _ = read_run_maps(_rows(target, there, runs_topic(naming, config.flow.source)))
+    seen, gone = _look_at_source(config, source)
+    copied = set(runs) | set(seen.ends if seen else ())
+    wanted = {
+        TopicPartition(naming.format_remote_topic(config.flow.source, p.topic), p.index)
+        for p in copied
+    }
+    held = [p for topic in remotes.values() for p in topic.partitions if p in wanted]
+    checkpoints = _checkpoints(target, there, naming.checkpoints_topic(config.flow.source))
+    groups = _groups(target, checkpoints)
+    return FlowView(
+        config=config,
+        now_ms=time.time_ns() // 1_000_000,
+        source=seen,
+        gone=gone,
+        runs=runs,
+        saved=_saved(config),
+        ends=patiently(lambda: list_offsets(target, held, LATEST)) if held else {},
+        checkpoints=checkpoints,
+        heartbeat=_heartbeat(
+            target,
+            there,
+            naming.format_remote_topic(config.flow.source, naming.heartbeats_topic()),
+        ),
+        groups=groups,
+        hold=HoldStore(target, config).read(),
+    )
+
+
+def _look_at_source(config: FlowConfig, source: Cluster) -> tuple[SourceView | None, str | None]:
+    try:
+        patiently(lambda: source.describe(()), _FIRST_WORD)
+        copied = replicates_of(config)
+        topics = {
+            name: topic
+            for name, topic in patiently(source.describe).items()
+            if not topic.internal and copied(name)
+        }
+        partitions = [p for topic in topics.values() for p in topic.partitions]
+        starts = patiently(lambda: list_offsets(source, partitions, EARLIEST)) if topics else {}
+        committed_only = config.isolation_level == "read_committed"
+        ends = (
+            patiently(
+                lambda: list_offsets(source, partitions, LATEST, committed_only=committed_only)
+            )
+            if topics
+            else {}
+        )
+        return SourceView(topics, starts, ends, _groups(source, None)), None
+    except ClusterUnreachable as exc:
+        return None, str(exc)
+    except KafkaFault as exc:
+        if not exc.retriable:
+            raise
+        return None, str(exc)
+
+
+def _groups(cluster: Cluster, wanted: Iterable[str] | None) -> GroupsView:
+    """Return consumer groups, all of them or those wanted; one that is not there has committed nothing."""
+    listed = list_groups(cluster)
+    if wanted is None:
+        names = [g.group for g in listed.values() if g.protocol in _CONSUMERS]
+    else:
+        names = list(dict.fromkeys([*wanted, *(g.group for g in listed.values())]))
+    committed, unread = fetch_committed(cluster, names)
+    return GroupsView({g.group: g.state for g in listed.values()}, committed, unread)
+
+
+def _rows(
+    cluster: Cluster, topics: Mapping[str, Topic], topic: str
+) -> Iterable[tuple[bytes, bytes]]:
+    return Table(cluster, topic).read().items() if topic in topics else ()
+
+
+def _checkpoints(
+    target: Cluster, topics: Mapping[str, Topic], topic: str
+) -> dict[str, dict[TopicPartition, StampedCheckpoint]]:
+    latest: dict[bytes, StampedRow] = {}
+    if topic in topics:
+        for row in read_stamped(target, [TopicPartition(topic, 0)]):
+            latest[row.key] = row
+    found: dict[str, dict[TopicPartition, StampedCheckpoint]] = {}
+    for row in latest.values():
+        with suppress(CorruptRecord):
+            its = decode_checkpoint(row.key, row.value)
+            stamped = StampedCheckpoint(its, row.timestamp_ms)
+            found.setdefault(its.group, {})[its.partition] = stamped
+    return found
+
+
+def _heartbeat(target: Cluster, topics: Mapping[str, Topic], topic: str) -> Heartbeat | None:
+    """Return the newest beat of the source that was copied: then it was alive, and the flow too."""
+    newest = None
+    if topic in topics:
+        for row in read_last(target, TopicPartition(topic, 0), _HEARTBEATS):
+            with suppress(CorruptRecord):
+                beat = decode_heartbeat(row.key, row.value)
+                if newest is None or beat.timestamp_ms > newest.timestamp_ms:
+                    newest = beat
+    return newest
+
+
+def _saved(config: FlowConfig) -> dict[TopicPartition, SourceOffset]:
+    """Return the saved positions, making no topic for them."""
+    kept = config.offset_storage
+    with closing(Cluster(kept.endpoint)) as storage:
+        if kept.file is None and kept.name not in patiently(lambda: storage.describe([kept.name])):
+            return {}
+        return open_progress(storage, config).load()
