@@ -7,6 +7,7 @@ before this flow is translated as MirrorMaker does it, from its offset syncs.
 import logging
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
 from heliograph.config.flow import FlowConfig
 from heliograph.errors import CorruptRecord
@@ -15,11 +16,16 @@ from heliograph.flows.schedule import Chore
 from heliograph.flows.source import naming_of
 from heliograph.flows.sync_history import SyncHistories
 from heliograph.kafka.append import Appender
-from heliograph.kafka.cluster import Cluster
+from heliograph.kafka.cluster import Cluster, patiently
 from heliograph.kafka.groups import Committed, fetch_committed, list_groups
 from heliograph.kafka.table import Table
 from heliograph.model import TopicPartition
-from heliograph.policy.checkpoints import downstream_topic, is_contradicted, is_news
+from heliograph.policy.checkpoints import (
+    downstream_topic,
+    is_contradicted,
+    is_news,
+    refusal_to_checkpoint,
+)
 from heliograph.policy.filters import NameFilter
 from heliograph.policy.naming import runs_topic
 from heliograph.wire.mirror_records import Checkpoint, decode_checkpoint, encode_checkpoint
@@ -27,7 +33,25 @@ from heliograph.wire.mirror_records import Checkpoint, decode_checkpoint, encode
 log = logging.getLogger(__name__)
 
 _SHOWN = 3
-_CONSUMERS = ("consumer", "")  # what is "" has only ever committed
+_NOTHING_COPIED = "it committed nothing that this flow copies"
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSurvey:
+    """The groups of the source: those taken, why others are passed over, why some cannot be read."""
+
+    taken: tuple[str, ...]
+    passed_over: Mapping[str, str]
+    unread: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """Where groups stand on the target by now: by group, and what of it is worth writing."""
+
+    standing: Mapping[str, Mapping[TopicPartition, Checkpoint]]
+    news: tuple[Checkpoint, ...]
+    troubles: tuple[str, ...]
 
 
 class Checkpointer:
@@ -42,13 +66,13 @@ class Checkpointer:
         self._topic = self._naming.checkpoints_topic(config.flow.source)
         self._accepts_topic = NameFilter(config.topics, config.topics_exclude).accepts
         settings = config.checkpoints
-        self._accepts_group = NameFilter(settings.groups, settings.groups_exclude).accepts
+        self._group_names = NameFilter(settings.groups, settings.groups_exclude)
         self._histories = SyncHistories(config)
         self._appender: Appender | None = None
         self._groups: list[str] | None = None
         self._foreign: list[str] = []
         self.last: dict[str, dict[TopicPartition, Checkpoint]] = {}
-        self._standing: dict[str, dict[TopicPartition, Checkpoint]] = {}
+        self._standing: Mapping[str, Mapping[TopicPartition, Checkpoint]] = {}
 
     def chores(self) -> list[Chore]:
         settings = self._config.checkpoints
@@ -60,7 +84,7 @@ class Checkpointer:
             chores.append(Chore("groups", refresh, self.refresh_groups, delayed=True))
         return chores
 
-    def checkpoints(self) -> dict[str, dict[TopicPartition, Checkpoint]]:
+    def checkpoints(self) -> Mapping[str, Mapping[TopicPartition, Checkpoint]]:
         """Return, by group, the checkpoints that hold now: what was translated the last time."""
         return self._standing
 
@@ -69,28 +93,64 @@ class Checkpointer:
 
     def refresh_groups(self) -> Iterable[str]:
         """Find the groups that have committed something this flow copies."""
-        wanted = [
-            listed.group
-            for listed in list_groups(self._source).values()
-            if listed.protocol in _CONSUMERS and self._accepts_group(listed.group)
-        ]
-        committed, unread = fetch_committed(self._source, wanted)
-        groups = [g for g, offsets in committed.items() if any(self._counted(offsets))]
+        survey = self.survey()
+        groups = list(survey.taken)
         if self._groups is None or set(groups) != set(self._groups):
             log.info("flow=%s groups=%d are looked after", self._config.flow, len(groups))
         self._groups = groups
-        return in_words(unread, "read on the source")
+        return in_words(survey.unread, "read on the source")
+
+    def survey(self) -> GroupSurvey:
+        """Look at all groups of the source."""
+        passed_over: dict[str, str] = {}
+        wanted = []
+        for listed in list_groups(self._source).values():
+            refusal = refusal_to_checkpoint(listed.group, listed.protocol, self._group_names)
+            if refusal is None:
+                wanted.append(listed.group)
+            else:
+                passed_over[listed.group] = refusal
+        committed, unread = fetch_committed(self._source, wanted)
+        taken = []
+        for group, offsets in committed.items():
+            if any(self._counted(offsets)):
+                taken.append(group)
+            else:
+                passed_over[group] = _NOTHING_COPIED
+        return GroupSurvey(tuple(taken), passed_over, unread)
 
     def emit(self) -> Iterable[str]:
         """Write a checkpoint for every group that went on, or back, since its last one."""
         if self._appender is None:
             self._appender = self._open()
-        troubles = [*self._foreign, *self._runs.refresh()]
-        self._histories.begin()
+        troubles: list[str] = []
         if self._groups is None:
             troubles += self.refresh_groups()
-        committed, unread = fetch_committed(self._source, self._groups or ())
-        now = time.time_ns() // 1_000_000
+        outlook = self._look(self._groups or ())
+        if outlook.news:
+            appender, self._appender = self._appender, None  # one that fails is not used again
+            rows = [encode_checkpoint(checkpoint) for checkpoint in outlook.news]
+            now = time.time_ns() // 1_000_000
+            appender.append({0: rows}, self._config.admin_timeout, now)
+            self._appender = appender
+            for checkpoint in outlook.news:
+                self.last.setdefault(checkpoint.group, {})[checkpoint.partition] = checkpoint
+        self._standing = outlook.standing
+        return [*troubles, *outlook.troubles]
+
+    def preview(self, groups: Iterable[str]) -> Outlook:
+        """Return what `emit` would find and write for these groups; writes nothing, makes nothing."""
+        if self._topic in patiently(lambda: self._target.describe([self._topic])):
+            self._take_up(Table(self._target, self._topic))
+        outlook = self._look(groups)
+        self._standing = outlook.standing
+        return outlook
+
+    def _look(self, groups: Iterable[str]) -> Outlook:
+        """Translate what groups have committed by now."""
+        troubles = [*self._foreign, *self._runs.refresh()]
+        self._histories.begin()
+        committed, unread = fetch_committed(self._source, groups)
         standing: dict[str, dict[TopicPartition, Checkpoint]] = {}
         news = []
         for group, offsets in committed.items():
@@ -99,21 +159,18 @@ class Checkpointer:
                 its[checkpoint.partition] = checkpoint
                 if is_new:
                     news.append(checkpoint)
-        if news:
-            appender, self._appender = self._appender, None  # one that fails is not used again
-            rows = [encode_checkpoint(checkpoint) for checkpoint in news]
-            appender.append({0: rows}, self._config.admin_timeout, now)
-            self._appender = appender
-            for checkpoint in news:
-                self.last.setdefault(checkpoint.group, {})[checkpoint.partition] = checkpoint
-        self._standing = standing
         troubles += self._histories.troubles()
-        return troubles + in_words(unread, "read on the source")
+        troubles += in_words(unread, "read on the source")
+        return Outlook(standing, tuple(news), tuple(troubles))
 
     def _open(self) -> Appender:
         """Make the topic if it is not there, and take up the checkpoints that are in it."""
         table = Table(self._target, self._topic)
         table.ensure(1, self._config.checkpoints.replication_factor)
+        self._take_up(table)
+        return Appender(self._target, self._topic)
+
+    def _take_up(self, table: Table) -> None:
         self.last.clear()
         foreign = 0
         for key, value in table.read().items():
@@ -129,7 +186,6 @@ class Checkpointer:
                 f"{self._topic} on {self._config.flow.target} holds {foreign} records that are no "
                 "checkpoints; they are passed over. Check what else writes to this topic."
             )
-        return Appender(self._target, self._topic)
 
     def _counted(self, offsets: Mapping[TopicPartition, Committed]) -> Iterator[TopicPartition]:
         """Yield the partitions whose position counts for this flow."""

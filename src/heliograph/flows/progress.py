@@ -8,7 +8,7 @@ from heliograph.config.flow import FlowConfig, StorageTopic
 from heliograph.flows.group_progress import GroupProgress
 from heliograph.flows.offset_file import OffsetFile
 from heliograph.kafka.append import PATIENCE
-from heliograph.kafka.cluster import Cluster
+from heliograph.kafka.cluster import Cluster, patiently
 from heliograph.kafka.table import Table
 from heliograph.model import TopicPartition
 from heliograph.wire.connect_records import (
@@ -37,6 +37,10 @@ class ProgressStore:
         """Return every saved position of this flow, making the topic if it is not there."""
         storage = self._config.offset_storage
         self._table.ensure(storage.partitions, storage.replication_factor)
+        return self.read()
+
+    def read(self) -> dict[TopicPartition, SourceOffset]:
+        """Return every saved position of this flow; the topic must be there."""
         found = {}
         for raw_key, raw_value in self._table.read().items():
             key = decode_source_key(raw_key)
@@ -72,3 +76,14 @@ def open_progress(storage: Cluster, config: FlowConfig) -> ProgressStore | Group
     if config.positions_group is not None:
         return GroupProgress(storage, config.positions_group)
     return ProgressStore(storage, config)
+
+
+def peek_progress(storage: Cluster, config: FlowConfig) -> dict[TopicPartition, SourceOffset]:
+    """Return the saved positions of a flow without making anything: none where no topic is there yet."""
+    store = open_progress(storage, config)
+    if isinstance(store, GroupProgress):
+        return store.load()
+    place = config.offset_storage
+    if place.file is None and place.name not in patiently(lambda: storage.describe([place.name])):
+        return {}
+    return store.read()

@@ -2,12 +2,13 @@
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from uuid import UUID
 
 from heliograph.config.flow import FlowConfig
 from heliograph.errors import KafkaFault
-from heliograph.kafka.cluster import Cluster, Topic
+from heliograph.kafka.cluster import NO_LEADER, Cluster, Topic
 from heliograph.kafka.configs import describe_configs, topic_configs
 from heliograph.kafka.topics import (
     NewTopic,
@@ -16,7 +17,7 @@ from heliograph.kafka.topics import (
     grow_topics,
 )
 from heliograph.model import TopicPartition
-from heliograph.policy.filters import NameFilter, replicates
+from heliograph.policy.filters import NameFilter, Skip, reason_to_skip
 from heliograph.policy.naming import NamingPolicy, naming_for
 from heliograph.policy.topic_configs import creation_configs
 from heliograph.policy.topics import CreateTopic, GrowTopic, own_counts, plan_topics
@@ -62,8 +63,14 @@ def naming_of(config: FlowConfig) -> NamingPolicy:
 
 def replicates_of(config: FlowConfig) -> Callable[[str], bool]:
     """Return what decides, by a source topic's name, whether this flow copies it."""
+    skips = skips_of(config)
+    return lambda topic: skips(topic) is None
+
+
+def skips_of(config: FlowConfig) -> Callable[[str], Skip | None]:
+    """Return what tells, by a source topic's name, why this flow does not copy it; None if it does."""
     return partial(
-        replicates,
+        reason_to_skip,
         accepts=NameFilter(config.topics, config.topics_exclude).accepts,
         naming=naming_of(config),
         target_alias=config.flow.target,
@@ -89,17 +96,29 @@ def refresh_topics(config: FlowConfig, source: Cluster, target: Cluster) -> Inve
     """
     selected = select_topics(config, source.describe().values())
     existing = target.describe()
-    changed, refused = _apply(config, source, target, selected, existing)
+    changed, refused = _apply(config, target, plan_remotes(config, source, selected, existing))
     if changed:
         existing = {**existing, **await_topics(target, changed)}
     limits = topic_configs(target, [r for r in selected if r in existing], [_MAX_MESSAGE_BYTES])
+    return route_topics(config, selected, existing, limits, refused)
+
+
+def route_topics(
+    config: FlowConfig,
+    selected: Mapping[str, Topic],
+    existing: Mapping[str, Topic],
+    limits: Mapping[str, Mapping[str, str]],
+    refused: Mapping[str, str],
+) -> Inventory:
+    """Return where every partition goes, by the remote topics that exist, and why others go nowhere."""
+    reasons = dict(refused)
     routes: list[Route] = []
     for remote, topic in sorted(selected.items()):
         there = existing.get(remote)
         have = len(there.leaders) if there is not None else 0
         wanted = len(topic.leaders) if config.target_partitions == "source" else 1
-        if have < wanted and remote not in refused:
-            refused[remote] = f"{remote} is not there yet with {wanted} partitions"
+        if have < wanted and remote not in reasons:
+            reasons[remote] = f"{remote} is not there yet with {wanted} partitions"
         if there is None or not have:
             continue
         spread = have if config.target_partitions != "source" and have != len(topic.leaders) else 0
@@ -116,17 +135,35 @@ def refresh_topics(config: FlowConfig, source: Cluster, target: Cluster) -> Inve
             )
             for partition in known
         ]
-    return Inventory(tuple(routes), tuple(refused.values()))
+    return Inventory(tuple(routes), tuple(reasons.values()))
 
 
-def _apply(
+@dataclass(frozen=True, slots=True)
+class RemotePlan:
+    """The remote topics to make and to grow (to a new total), and why some cannot be made."""
+
+    new: tuple[NewTopic, ...]
+    growths: Mapping[str, int]
+    refused: Mapping[str, str]
+
+    def foresee(self, existing: Mapping[str, Topic]) -> dict[str, Topic]:
+        """Return the topics of the target as they will be; one that is not made yet has no id."""
+        foreseen = dict(existing)
+        for new in self.new:
+            nobody = (NO_LEADER,) * new.partitions
+            foreseen[new.name] = Topic(new.name, UUID(int=0), nobody, internal=False)
+        for name, count in self.growths.items():
+            foreseen[name] = replace(existing[name], leaders=(NO_LEADER,) * count)
+        return foreseen
+
+
+def plan_remotes(
     config: FlowConfig,
     source: Cluster,
-    target: Cluster,
     selected: Mapping[str, Topic],
     existing: Mapping[str, Topic],
-) -> tuple[dict[str, int], dict[str, str]]:
-    """Make and grow remote topics; return those that changed, and why others could not."""
+) -> RemotePlan:
+    """Return what a refresh does to the target's topics. Reads settings of the source, changes nothing."""
     there = {remote: len(topic.leaders) for remote, topic in existing.items()}
     wanted = {remote: len(topic.leaders) for remote, topic in selected.items()}
     plan = plan_topics(own_counts(wanted, there, config.target_partitions), there)
@@ -135,19 +172,25 @@ def _apply(
     settings, refused = _creation_configs(
         config, source, {remote: selected[remote].name for remote in creations}
     )
-    new = [
+    # A source topic that is gone by now has no settings, and no remote topic either.
+    new = tuple(
         NewTopic(remote, creations[remote], config.replication_factor, its)
         for remote, its in settings.items()
-    ]
-    refused |= create_topics(target, new)
-    refused |= grow_topics(target, growths)
-    # A source topic that is gone by now has no settings, and no remote topic either.
-    tried = {remote: creations[remote] for remote in settings} | growths
-    changed = {remote: count for remote, count in tried.items() if remote not in refused}
+    )
+    return RemotePlan(new, growths, {remote: str(fault) for remote, fault in refused.items()})
+
+
+def _apply(
+    config: FlowConfig, target: Cluster, plan: RemotePlan
+) -> tuple[dict[str, int], dict[str, str]]:
+    """Make and grow remote topics; return those that changed, and why others could not."""
+    faults = create_topics(target, plan.new) | grow_topics(target, plan.growths)
+    tried = {new.name: new.partitions for new in plan.new} | dict(plan.growths)
+    changed = {remote: count for remote, count in tried.items() if remote not in faults}
     for remote, partitions in changed.items():
-        done = "created" if remote in creations else "grew"
+        done = "grew" if remote in plan.growths else "created"
         log.info("flow=%s %s topic=%s partitions=%d", config.flow, done, remote, partitions)
-    return changed, {remote: str(fault) for remote, fault in refused.items()}
+    return changed, {**plan.refused, **{remote: str(fault) for remote, fault in faults.items()}}
 
 
 def _creation_configs(

@@ -1,6 +1,6 @@
 """From where on a partition is copied, and what is known when the source no longer has that place."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 
@@ -79,8 +79,12 @@ def plan_starts(
     saved: Mapping[TopicPartition, SourceOffset],
     source: Cluster,
     target: Cluster,
+    *,
+    unmade: Collection[TopicPartition] = (),
 ) -> list[Start]:
     """Return where each partition begins: where it was left, or where `auto.offset.reset` says.
+
+    Remote partitions that are `unmade` will be empty when they are made.
 
     A topic made anew on either side is told by its id. Under `on.loss=continue` a new source topic
     begins at its first record, and a new remote topic goes on where the old one was; otherwise the
@@ -114,13 +118,17 @@ def plan_starts(
         to_end += [(route, firsts[route.source], origin) for route, origin in from_reset]
     if to_end:
         # What the old writer had in hand may be in a new remote topic already: it is met as a tail.
-        straight = [(r.remote, origin) for r, _, origin in to_end if not r.spread]
+        empty = set(unmade)
+        straight = [
+            (r.remote, origin) for r, _, origin in to_end if not r.spread and r.remote not in empty
+        ]
         anew = [remote for remote, origin in straight if origin is Origin.TARGET_ANEW]
         other = [remote for remote, origin in straight if origin is not Origin.TARGET_ANEW]
         places = patiently(lambda: list_offsets(target, anew, EARLIEST)) if anew else {}
         places |= patiently(lambda: list_offsets(target, other, LATEST)) if other else {}
+        assert all(r.spread or r.remote in empty or r.remote in places for r, _, _ in to_end)
         starts += [
-            Start(r, Position(at, NOWHERE if r.spread else places[r.remote]), origin)
+            Start(r, Position(at, NOWHERE if r.spread else places.get(r.remote, 0)), origin)
             for r, at, origin in to_end
         ]
     return [start.nowhere() if start.route.spread else start for start in starts]
@@ -150,6 +158,11 @@ def explain_loss(source: Cluster, partition: TopicPartition, upstream: int) -> L
     """Return why `upstream` is out of the source's range; None where it is back in range."""
     first = list_offsets(source, [partition], EARLIEST)[partition]
     end = list_offsets(source, [partition], LATEST)[partition]
+    return find_loss(partition, upstream, first, end)
+
+
+def find_loss(partition: TopicPartition, upstream: int, first: int, end: int) -> Loss | None:
+    """Return why `upstream` is not within a partition that goes from `first` to `end`."""
     if upstream < first:
         gone = first - upstream
         reason = (

@@ -22,23 +22,29 @@ def sync_topic_acls(config: FlowConfig, source: Cluster, target: Cluster) -> lis
     For a schedule: it blocks, and the next call tries again what this one could not do. The target is
     not asked where the source has nothing to give. It raises only where a cluster does not answer.
     """
+    missing, left = plan_acls(config, source, target)
+    return left + _create(config, target, missing)
+
+
+def plan_acls(config: FlowConfig, source: Cluster, target: Cluster) -> tuple[list[Acl], list[str]]:
+    """Return the ACLs that remote topics lack, and a sentence for what could not be read."""
     naming = naming_of(config)
     try:
         upstream = patiently(partial(describe_topic_acls, source))
     except KafkaFault as exc:
-        return [_unread(source, exc)]
+        return [], [_unread(source, exc)]
     wanted = downstream_acls(
         upstream,
         replicates_of(config),
         lambda topic: naming.format_remote_topic(config.flow.source, topic),
     )
     if not wanted:
-        return []
+        return [], []
     try:
         missing = wanted.difference(patiently(partial(describe_topic_acls, target)))
     except KafkaFault as exc:
-        return [_unread(target, exc)]
-    return _create(config, target, sorted(missing, key=str))
+        return [], [_unread(target, exc)]
+    return sorted(missing, key=str), []
 
 
 def _create(config: FlowConfig, target: Cluster, missing: list[Acl]) -> list[str]:

@@ -1,7 +1,7 @@
 """Settings of remote topics kept as those of their source; the rules are in `policy/topic_configs.py`."""
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
 from heliograph.config.flow import FlowConfig
@@ -24,22 +24,9 @@ def sync_topic_configs(config: FlowConfig, source: Cluster, target: Cluster) -> 
     For a schedule: it blocks, and the next call tries again what this one could not do. It writes
     nothing where nothing differs, and raises only where a cluster as a whole does not answer.
     """
-    selected = select_topics(config, patiently(source.describe).values())
-    excluded = NameFilter(config.config_properties_exclude, ()).accepts
-    remotes = sorted(selected)
     left: list[str] = []
-    for at in range(0, len(remotes), _TOPICS_PER_REQUEST):
-        names = remotes[at : at + _TOPICS_PER_REQUEST]
-        downstream = patiently(partial(describe_configs, target, names))
-        names = [selected[remote].name for remote in downstream.found]
-        upstream = patiently(partial(describe_configs, source, names))
-        left += [_unread(target, topic, why) for topic, why in downstream.refused.items()]
-        left += [_unread(source, topic, why) for topic, why in upstream.refused.items()]
-        plans = {}
-        for remote, entries in downstream.found.items():
-            wanted = upstream.found.get(selected[remote].name, ())
-            if plan := plan_configs(wanted, entries, excluded, config.use_defaults_from):
-                plans[remote] = plan
+    for plans, unread in plan_topic_configs(config, source, target):
+        left += unread
         try:
             left += _change(config, target, plans)
         except KafkaFault as exc:
@@ -47,6 +34,28 @@ def sync_topic_configs(config: FlowConfig, source: Cluster, target: Cluster) -> 
                 raise
             return [*left, _too_old(target)]
     return left
+
+
+def plan_topic_configs(
+    config: FlowConfig, source: Cluster, target: Cluster
+) -> Iterator[tuple[dict[str, list[ConfigChange]], list[str]]]:
+    """Yield, for some hundred topics at a time, what must change on each, and what could not be read."""
+    selected = select_topics(config, patiently(source.describe).values())
+    excluded = NameFilter(config.config_properties_exclude, ()).accepts
+    remotes = sorted(selected)
+    for at in range(0, len(remotes), _TOPICS_PER_REQUEST):
+        names = remotes[at : at + _TOPICS_PER_REQUEST]
+        downstream = patiently(partial(describe_configs, target, names))
+        names = [selected[remote].name for remote in downstream.found]
+        upstream = patiently(partial(describe_configs, source, names))
+        unread = [_unread(target, topic, why) for topic, why in downstream.refused.items()]
+        unread += [_unread(source, topic, why) for topic, why in upstream.refused.items()]
+        plans = {}
+        for remote, entries in downstream.found.items():
+            wanted = upstream.found.get(selected[remote].name, ())
+            if plan := plan_configs(wanted, entries, excluded, config.use_defaults_from):
+                plans[remote] = plan
+        yield plans, unread
 
 
 def _change(

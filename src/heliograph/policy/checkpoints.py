@@ -3,10 +3,12 @@
 from collections.abc import Iterable, Mapping
 
 from heliograph.model import TopicPartition
+from heliograph.policy.filters import NameFilter
 from heliograph.policy.naming import NamingPolicy
 from heliograph.wire.mirror_records import Checkpoint
 
 _WRITABLE = ("", "Empty", "Dead")
+_CONSUMERS = ("consumer", "")  # what is "" has only ever committed
 
 
 def downstream_topic(
@@ -34,6 +36,16 @@ def is_contradicted(last: Checkpoint, end: int, exact: int | None) -> bool:
     translation of the same topic was ever beyond that.
     """
     return exact is not None and last.upstream < end and last.downstream > exact
+
+
+def refusal_to_checkpoint(group: str, protocol: str, names: NameFilter) -> str | None:
+    """Return why no checkpoints are written for a group of the source; None where they may be."""
+    if protocol not in _CONSUMERS:
+        return f"it is a group of {protocol}, not of consumers"
+    if names.accepts(group):
+        return None
+    pattern = names.excluded_by(group)
+    return "groups does not name it" if pattern is None else f"groups.exclude has {pattern}"
 
 
 def plan_commits(

@@ -6,6 +6,8 @@ writes otherwise than Java is translated; what it cannot express is refused rath
 
 import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from enum import Enum
 
 from heliograph.errors import ConfigError
 from heliograph.policy.naming import NamingPolicy
@@ -36,30 +38,51 @@ _ESCAPES = {r"\z": r"\Z", r"\h": r"[ \t\xa0]", r"\e": r"\x1b"}
 class NameFilter:
     """Takes the names that `include` matches and `exclude` does not."""
 
-    __slots__ = ("_exclude", "_include")
+    __slots__ = ("_exclude", "_exclude_patterns", "_include")
 
     def __init__(self, include: Sequence[str], exclude: Sequence[str]) -> None:
         self._include = _compile(include)
         self._exclude = _compile(exclude)
+        self._exclude_patterns = tuple(exclude)
 
     def accepts(self, name: str) -> bool:
         return _matches(self._include, name) and not _matches(self._exclude, name)
 
+    def excluded_by(self, name: str) -> str | None:
+        """Return the item of `exclude` that matches a name; None if none does."""
+        if not _matches(self._exclude, name):
+            return None
+        for pattern in self._exclude_patterns:
+            with suppress(ConfigError):  # half of a group that another item closes
+                if _matches(_compile([pattern]), name):
+                    return pattern
+        return ",".join(self._exclude_patterns)
 
-def replicates(
+
+class Skip(Enum):
+    """Why a topic of the source is not copied."""
+
+    INTERNAL = "internal"
+    CYCLE = "it came from the target"
+    FILTERED = "the filters leave it out"
+
+
+def reason_to_skip(
     topic: str,
     *,
     accepts: Callable[[str], bool],
     naming: NamingPolicy,
     target_alias: str,
     heartbeats: bool,
-) -> bool:
-    """Return whether a topic of the source is copied; heartbeats may come past the filter."""
-    return (
-        (accepts(topic) or (heartbeats and naming.is_heartbeats_topic(topic)))
-        and not naming.is_internal_topic(topic)
-        and not is_cycle(topic, naming=naming, target_alias=target_alias)
-    )
+) -> Skip | None:
+    """Return why a topic of the source is not copied; None if it is. Heartbeats may come past the filter."""
+    if naming.is_internal_topic(topic):
+        return Skip.INTERNAL
+    if is_cycle(topic, naming=naming, target_alias=target_alias):
+        return Skip.CYCLE
+    if accepts(topic) or (heartbeats and naming.is_heartbeats_topic(topic)):
+        return None
+    return Skip.FILTERED
 
 
 def is_cycle(topic: str, *, naming: NamingPolicy, target_alias: str) -> bool:

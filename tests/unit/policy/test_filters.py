@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from heliograph.errors import ConfigError
-from heliograph.policy.filters import NameFilter, is_cycle, replicates
+from heliograph.policy.filters import NameFilter, Skip, is_cycle, reason_to_skip
 from heliograph.policy.naming import DefaultNaming, IdentityNaming, NamingPolicy
 
 DEFAULT = DefaultNaming()
@@ -22,7 +22,17 @@ def taken(
     naming: NamingPolicy = DEFAULT,
     heartbeats: bool = True,
 ) -> bool:
-    return replicates(
+    return skipped(topic, include, exclude, naming, heartbeats) is None
+
+
+def skipped(
+    topic: str,
+    include: tuple[str, ...] = (".*",),
+    exclude: tuple[str, ...] = DEFAULT_EXCLUDE,
+    naming: NamingPolicy = DEFAULT,
+    heartbeats: bool = True,
+) -> Skip | None:
+    return reason_to_skip(
         topic,
         accepts=NameFilter(include, exclude).accepts,
         naming=naming,
@@ -189,3 +199,23 @@ class Forgetful(DefaultNaming):
 def test_a_naming_without_upstream_names_shows_no_cycle() -> None:
     assert not is_cycle("any", naming=Forgetful(), target_alias="target")
     assert is_cycle("any", naming=Forgetful(), target_alias="source")
+
+
+def test_the_reason_why_a_topic_is_left_out_is_told() -> None:
+    assert skipped("__consumer_offsets") is Skip.INTERNAL
+    assert skipped("target.orders") is Skip.CYCLE
+    assert skipped("orders.replica") is Skip.FILTERED
+    assert skipped("orders", include=("payments",)) is Skip.FILTERED
+    assert skipped("orders") is None
+
+
+def test_the_pattern_that_leaves_a_name_out_is_named() -> None:
+    names = NameFilter([".*"], ["a.*", r"b\d", "(c|", "d)"])
+    assert names.excluded_by("apple") == "a.*"
+    assert names.excluded_by("b7") == r"b\d"
+    assert names.excluded_by("pear") is None
+
+
+def test_a_pattern_that_several_items_make_up_is_named_whole() -> None:
+    assert NameFilter([".*"], ["x(c", "d)y"]).excluded_by("x" + "c") is None
+    assert NameFilter([".*"], ["x(c", "d)y"]).excluded_by("xcy") == "x(c,d)y"
