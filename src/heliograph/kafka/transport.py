@@ -16,9 +16,10 @@ from kafka.net.sasl import get_sasl_mechanism
 from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse
 from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 
-from heliograph.errors import ConfigError, CorruptRecord, KafkaFault
+from heliograph.errors import CorruptRecord, KafkaFault
 from heliograph.kafka.faults import fault_for
-from heliograph.model import Endpoint, Sasl, Tls
+from heliograph.kafka.tls import tls_context
+from heliograph.model import Endpoint, Sasl
 
 REQUEST_TIMEOUT = timedelta(seconds=30)
 CONNECT_TIMEOUT = timedelta(seconds=10)
@@ -201,27 +202,3 @@ class _StaticToken:
 
     def extensions(self) -> dict[str, str]:
         return {}
-
-
-def tls_context(tls: Tls) -> ssl.SSLContext:
-    """Return a client context for `tls`; PEM is read as it is, from files or from the settings."""
-    for location, kind, key in (
-        (tls.truststore_location, tls.truststore_type, "ssl.truststore.type"),
-        (tls.keystore_location, tls.keystore_type, "ssl.keystore.type"),
-    ):
-        if location is not None and kind.upper() != "PEM":
-            raise ConfigError(
-                f"{location}: a {kind} store cannot be read yet. "
-                f"Convert it to PEM with keytool and openssl, and set {key}=PEM."
-            )
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname = tls.check_hostname
-    if tls.truststore_certificates is not None:
-        context.load_verify_locations(cadata=tls.truststore_certificates)
-    elif tls.truststore_location is not None:
-        context.load_verify_locations(cafile=tls.truststore_location)
-    else:
-        context.load_default_certs()
-    if tls.keystore_location is not None:
-        context.load_cert_chain(tls.keystore_location, password=tls.key_password)
-    return context
