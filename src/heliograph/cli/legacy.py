@@ -1,8 +1,6 @@
 """`heliograph legacy`: MirrorMaker 1's command line, in place of kafka-mirror-maker.sh."""
 
 import logging
-import signal
-import threading
 from contextlib import closing
 from dataclasses import replace
 from datetime import timedelta
@@ -11,8 +9,9 @@ from typing import Annotated
 
 import typer
 
+from heliograph.cli.foreground import run_until_told
 from heliograph.cli.logs import set_up_logs
-from heliograph.cli.run import parse_spark
+from heliograph.cli.spark import SparkKeys, parse_spark
 from heliograph.config.fields import BOOLEAN, NotAllowed, Part
 from heliograph.config.legacy import load_legacy
 from heliograph.control.supervisor import Supervisor
@@ -59,10 +58,7 @@ def legacy(
             metavar="BOOL",
         ),
     ] = "true",
-    spark: Annotated[
-        list[str] | None,
-        typer.Option(help="A key of Spark as key=value; may be repeated.", metavar="KEY=VALUE"),
-    ] = None,
+    spark: SparkKeys = None,
 ) -> None:
     """Mirror topics under their own names, as MirrorMaker 1 did, until SIGTERM or Ctrl-C; then exit 0.
 
@@ -82,35 +78,29 @@ def legacy(
     with closing(Cluster(config.source_admin)) as source:
         # Two clusters may be mirrored into one under the same group.id: they must not fence each other.
         name = f"legacy-{config.positions_group}@{source.cluster_id()}"
-    config = replace(
-        config, connector_name=name, spark={**config.spark, **parse_spark(spark or [])}
-    )
+    config = replace(config, connector_name=name, spark={**config.spark, **parse_spark(spark)})
     supervisor = Supervisor({config.connector_name: (Part.SOURCE, config)})
-    stopping = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stopping.set())
-    supervisor.start()
-    refused: str | None = None
-    while refused is None and not stopping.wait(1.0):
-        if not supervisor.alive():
-            raise MirrorError(
-                "Spark's JVM is gone, so nothing is mirrored; start heliograph again."
-            )
-        if aborts:
-            refused = _send_failure(supervisor, str(config.flow))
+    refused: list[str] = []
+
+    def is_over() -> bool:
+        refused.extend(_send_failures(supervisor, str(config.flow)) if aborts else ())
+        return bool(refused)
+
+    run_until_told(supervisor, is_over)
     log.info("stopping: draining and committing offsets")
     supervisor.stop()
     log.info("stopped")
-    if refused is not None:
-        raise MirrorError(f"--abort.on.send.failure: {refused}")
+    if refused:
+        raise MirrorError(f"--abort.on.send.failure: {refused[0]}")
 
 
-def _send_failure(supervisor: Supervisor, flow: str) -> str | None:
-    """Return which record the target did not take, if there is one."""
-    for partition in supervisor.partitions(flow):
-        if partition.stop_kind in _SEND_FAILURES:
-            return f"{partition.topic}-{partition.partition} stopped, because {partition.stopped}."
-    return None
+def _send_failures(supervisor: Supervisor, flow: str) -> list[str]:
+    """Return which records the target did not take."""
+    return [
+        f"{partition.topic}-{partition.partition} stopped, because {partition.stopped}."
+        for partition in supervisor.partitions(flow)
+        if partition.stop_kind in _SEND_FAILURES
+    ]
 
 
 def _boolean(option: str, text: str) -> bool:

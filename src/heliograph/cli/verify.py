@@ -1,6 +1,7 @@
 """`heliograph verify`: 0 equal, 1 not equal, 2 could not tell, 3 a cluster cannot be reached."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -11,6 +12,7 @@ from rich.progress import Progress as Bar
 from rich.table import Table
 
 from heliograph.cli.flows import select_flows
+from heliograph.cli.spark import SparkKeys, parse_spark
 from heliograph.config.flow import FlowConfig
 from heliograph.config.mirror import load_mirror
 from heliograph.errors import ClusterUnreachable, MirrorError
@@ -24,16 +26,19 @@ _COULD_NOT_TELL = 2
 def verify(
     config: Annotated[Path, typer.Option(help="An mm2.properties file.")],
     flow: Annotated[str, typer.Option(help="The flow, such as 'A->B'.")],
+    *,
     topics: Annotated[
         str | None, typer.Option(help="Only topics that this regular expression matches whole.")
     ] = None,
     complete: Annotated[
         bool, typer.Option("--complete", help="Records not copied yet are a difference.")
     ] = False,
+    spark: SparkKeys = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Account for every record of a flow: in order, byte-equal, on both sides. Changes nothing."""
     (chosen,) = select_flows(load_mirror(config), [flow])
+    chosen = replace(chosen, spark={**chosen.spark, **parse_spark(spark)})
     try:
         if as_json:
             report = verify_flow(chosen, topics, complete=complete)

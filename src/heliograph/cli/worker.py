@@ -1,14 +1,15 @@
 """`heliograph worker`: in place of connect-distributed.sh and connect-standalone.sh."""
 
 import logging
-import signal
-import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from heliograph.cli.foreground import run_until_told
 from heliograph.cli.logs import set_up_logs
+from heliograph.cli.spark import SparkKeys, parse_spark
 from heliograph.config.connectors import (
     WorkerConfig,
     load_connector,
@@ -20,7 +21,7 @@ from heliograph.config.flow import FlowConfig
 from heliograph.config.listeners import read_listener
 from heliograph.control.supervisor import Supervisor
 from heliograph.control.worker import Worker
-from heliograph.errors import ConfigError, MirrorError
+from heliograph.errors import ConfigError
 from heliograph.web.app import make_app
 from heliograph.web.server import make_server
 from heliograph.web.shapes import version
@@ -36,6 +37,7 @@ def worker(
         list[Path] | None,
         typer.Argument(help="Connector files: then FILE is a connect-standalone.properties."),
     ] = None,
+    spark: SparkKeys = None,
 ) -> None:
     """Run connectors until SIGTERM or Ctrl-C, then exit 0.
 
@@ -43,6 +45,7 @@ def worker(
     """
     set_up_logs()
     config = load_standalone(file) if connectors else load_worker(file)
+    config = replace(config, props={**config.props, **parse_spark(spark)})
     for warning in config.warnings:
         log.warning("%s", warning)
     listener = read_listener(config.props)
@@ -53,17 +56,9 @@ def worker(
         herder = Worker(config, listener.url, version())
     app = make_app(herder, read_only=bool(connectors))
     server = make_server(app, listener, config.props)
-    stopping = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stopping.set())
     server.start()  # first, so that a port that is taken is told before anything is begun
-    herder.start()
     log.info("worker listens at %s", server.url)
-    while not stopping.wait(1.0):
-        if not herder.alive():
-            raise MirrorError(
-                "Spark's JVM is gone, so nothing is mirrored; start heliograph again."
-            )
+    run_until_told(herder)
     log.info("stopping: connectors are drained, saved and handed over")
     herder.stop()
     server.stop()

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from heliograph.config.clients import endpoint
@@ -57,6 +57,11 @@ class WorkerConfig:
     props: Mapping[str, str]
     warnings: tuple[str, ...] = field(default=())
 
+    @property
+    def spark(self) -> dict[str, str]:
+        """What it says of Spark."""
+        return {key: str(value) for key, value in self.props.items() if key.startswith("spark.")}
+
     def __repr__(self) -> str:
         return f"WorkerConfig({self.file}: {self.group_id} at {self.endpoint})"
 
@@ -100,6 +105,9 @@ def connector_config(
         {"source": "source.cluster.", "target": "target.cluster."},
         worker.endpoint if worker else None,
     )
+    if worker is not None:
+        # One Spark runs all connectors of a worker: what its file says of Spark counts.
+        config = replace(config, spark={**config.spark, **worker.spark})
     warnings = (*file.warnings, *lint_connector(file.entries))
     return ConnectorConfig(file.file, str(entries["name"]), part, config, warnings, written)
 

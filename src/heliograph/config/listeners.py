@@ -87,6 +87,11 @@ def parse_listen(text: str) -> Listener:
     )
 
 
+def choose_listener(listen: str | None, props: Mapping[str, str]) -> Listener:
+    """Return the listener of `--listen` where it was given, else that of the file."""
+    return read_listener(props) if listen is None else parse_listen(listen)
+
+
 def read_https(props: Mapping[str, str]) -> Https:
     """Return the certificates of https listeners.
 

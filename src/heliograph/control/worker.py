@@ -63,9 +63,8 @@ class Worker:
         self._id = url.split("://", 1)[-1].rstrip("/")
         self._configs = ConfigStore(config)
         self._statuses = StatusStore(config, version)
-        spark = {key: str(value) for key, value in config.props.items() if key.startswith("spark.")}
-        self._spark = SparkHost(_SLOTS, spark)
-        self._warm = is_local(spark)
+        self._spark = SparkHost(_SLOTS, config.spark)
+        self._warm = is_local(config.spark)
         self._instances = Instances(self._make)
         self._membership = Membership(config, url, self._assigned, self._all_connectors)
         self._share: tuple[int, frozenset[str]] = -1, frozenset()

@@ -1,11 +1,18 @@
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from heliograph.config.connectors import connector_config, load_connector, load_worker
 from heliograph.config.fields import Part
-from heliograph.config.listeners import Listener, parse_listen, read_https, read_listener
+from heliograph.config.listeners import (
+    Listener,
+    choose_listener,
+    parse_listen,
+    read_https,
+    read_listener,
+)
 from heliograph.config.properties import properties_of
 from heliograph.config.settings_connector import IDENTITY_POLICY
 from heliograph.errors import ConfigError
@@ -113,6 +120,20 @@ def test_a_place_to_listen_at_is_host_and_port_or_a_url(
 def test_another_place_to_listen_at_is_a_mistake(text: str) -> None:
     with pytest.raises(ConfigError, match=r"--listen .*https://HOST:PORT"):
         parse_listen(text)
+
+
+def test_a_place_given_on_the_command_line_wins_over_the_file() -> None:
+    file = {"listeners": "http://127.0.0.1:9000"}
+    assert choose_listener("127.0.0.1:1", file).port == 1
+    assert choose_listener(None, file).port == 9000
+    assert choose_listener(None, {}) == Listener("127.0.0.1", 8083, "http://127.0.0.1:8083")
+
+
+def test_what_a_worker_says_of_spark_counts_for_its_connectors() -> None:
+    worker = load_worker(SEEDS / "004-connect-distributed.properties")
+    given = replace(worker, props={**worker.props, "spark.master": "spark://h:7077"})
+    flow = load_connector(SEEDS / "004-mm2-msc-source-0.json", given).config
+    assert flow.spark == {"spark.master": "spark://h:7077"}
 
 
 def test_one_certificate_key_of_the_listener_puts_the_bare_ones_out_of_use() -> None:

@@ -1,6 +1,6 @@
 import pytest
 
-from heliograph.cli.run import parse_spark
+from heliograph.cli.spark import parse_spark
 from heliograph.dataplane.context import plan_settings
 from heliograph.dataplane.masters import archives, driver_host, is_local, lease_place, plan_cluster
 from heliograph.errors import ConfigError
