@@ -10,13 +10,16 @@ from rich.table import Table
 
 from heliograph.config.access import (
     Entry,
+    Password,
     Token,
     hash_password,
     make_token,
     parse_role,
     put_entry,
     read_entries,
+    remove_entries,
 )
+from heliograph.errors import ConfigError
 
 app = typer.Typer(
     help="Say who may use the REST API, in the file that rest.access.file names.",
@@ -53,6 +56,30 @@ def add(
     what = "token" if token else "password"
     done = f"has a new {what}" if replaced else f"was added with a {what}"
     Console(stderr=True, highlight=False).print(f"{name} {done}, role {given}.", markup=False)
+
+
+@app.command()
+def remove(
+    name: Annotated[str, typer.Argument(help="Who must not use the API any more.")],
+    file: Annotated[Path, typer.Option(envvar="HELIOGRAPH_ACCESS_FILE", help="The file.")],
+    token: Annotated[
+        bool, typer.Option("--token", help="Take only the token away, not the password.")
+    ] = False,
+    password: Annotated[
+        bool, typer.Option("--password", help="Take only the password away, not the token.")
+    ] = False,
+) -> None:
+    """Take somebody's password and token away; it counts at once."""
+    kind: type[Password | Token] | None = None
+    what = "password or token"
+    if token != password:
+        kind, what = (Token, "token") if token else (Password, "password")
+    if not remove_entries(file, name, kind):
+        raise ConfigError(
+            f"{name}: has no {what} in {file}. See `heliograph access list {file}` for who has."
+        )
+    done = f"has no {what} any more." if kind else "was removed."
+    Console(stderr=True, highlight=False).print(f"{name} {done}", markup=False)
 
 
 @app.command("list")

@@ -170,6 +170,17 @@ def put_entry(path: Path, entry: Entry) -> bool:
     return bool(same)
 
 
+def remove_entries(path: Path, name: str, kind: type[Password | Token] | None = None) -> int:
+    """Take all entries of a name out, or those of one kind; return how many there were."""
+    gone = [e for e in read_entries(path) if e.name == name and isinstance(e.proof, kind or object)]
+    if gone:
+        kept = [
+            line for line in path.read_text().splitlines() if line.strip() not in map(str, gone)
+        ]
+        _replace(path, "".join(f"{line}\n" for line in kept))
+    return len(gone)
+
+
 def _replace(path: Path, text: str) -> None:
     """Write a file at once, so that no reader sees half of it; it keeps its owner and mode."""
     try:

@@ -107,3 +107,31 @@ def test_a_line_that_is_wrong_is_told_by_its_number(file: Path, text: str, messa
     with pytest.raises(ConfigError) as caught:
         read_entries(file)
     assert message in str(caught.value)
+
+
+def test_removing_takes_password_and_token_of_one_name_and_leaves_the_rest(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HELIOGRAPH_ACCESS_FILE", str(file))
+    monkeypatch.setenv("HELIOGRAPH_PASSWORD", "open sesame")
+    file.touch(0o600)
+    file.write_text("# the night shift\n")
+    for name in ("ann", "anna"):
+        call("add", name, "--role", "view")
+        call("add", name, "--role", "view", "--token")
+    assert "ann was removed." in call("remove", "ann").output
+    assert [entry.name for entry in read_entries(file)] == ["anna", "anna"]
+    assert "anna has no token any more." in call("remove", "anna", "--token").output
+    (left,) = read_entries(file)
+    assert isinstance(left.proof, Password)
+    assert file.read_text().startswith("# the night shift\n")
+    assert file.stat().st_mode & 0o777 == 0o600
+
+
+def test_removing_somebody_who_is_not_there_is_a_mistake(file: Path) -> None:
+    call("add", "ci", "--role", "view", "--token", "--file", file)
+    failed = call("remove", "ci", "--password", "--file", file)
+    assert isinstance(failed.exception, ConfigError)
+    assert "ci: has no password" in str(failed.exception)
+    (entry,) = read_entries(file)
+    assert entry.name == "ci"
