@@ -13,7 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-from heliograph.cli.credentials import CaCert, TokenFile, User, open_api
+from heliograph.cli.credentials import Asked, asks_a_worker
 from heliograph.cli.deployments import (
     Outcome,
     deploy,
@@ -36,179 +36,112 @@ app = typer.Typer(
 Cluster = Annotated[str, typer.Argument(help="A source cluster, as in mm2-msc-CLUSTER.json.")]
 Name = Annotated[str, typer.Argument(help="A connector.")]
 Dir = Annotated[Path, typer.Option("--dir", help="Where the JSON files are.")]
-Url = Annotated[
-    str, typer.Option(envvar="HELIOGRAPH_URL", help="A worker; any one of a group will do.")
-]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Wait = Annotated[
     float | None,
     typer.Option(metavar="SECONDS", min=0, help="Wait until all of them run, this long at most."),
 ]
 _FOLDER = Path("mm2")
-_URL = "http://localhost:8083"
 
 
 @app.command("deploy")
+@asks_a_worker
 def deploy_cluster(
-    cluster: Cluster,
-    folder: Dir = _FOLDER,
-    url: Url = _URL,
-    *,
-    user: User = None,
-    token_file: TokenFile = None,
-    cacert: CaCert = None,
-    wait: Wait = None,
-    as_json: Json = False,
+    asked: Asked, cluster: Cluster, folder: Dir = _FOLDER, wait: Wait = None
 ) -> None:
     """Deploy the three connectors of a source cluster; those that are deployed already are left alone."""
     connectors = read_deployment(folder, cluster)
-    api = open_api(url, user, token_file, cacert)
-    outcomes = deploy(api, connectors, _silence if as_json else _tell)
-    _finish(api, outcomes, names_of(cluster), wait, as_json)
+    api = asked.open()
+    outcomes = deploy(api, connectors, _silence if asked.as_json else _tell)
+    _finish(api, outcomes, names_of(cluster), wait, asked.as_json)
 
 
 @app.command("undeploy")
-def undeploy_cluster(
-    cluster: Cluster,
-    url: Url = _URL,
-    *,
-    user: User = None,
-    token_file: TokenFile = None,
-    cacert: CaCert = None,
-    as_json: Json = False,
-) -> None:
+@asks_a_worker
+def undeploy_cluster(asked: Asked, cluster: Cluster) -> None:
     """Take the three connectors of a source cluster away; their positions stay, and their topics."""
-    outcomes = undeploy(
-        open_api(url, user, token_file, cacert), cluster, _silence if as_json else _tell
-    )
-    if as_json:
+    outcomes = undeploy(asked.open(), cluster, _silence if asked.as_json else _tell)
+    if asked.as_json:
         _print_json([_outcome_json(outcome) for outcome in outcomes])
     sys.exit(_any_refused(outcomes))
 
 
 @app.command("redeploy")
+@asks_a_worker
 def redeploy_cluster(
-    cluster: Cluster,
-    folder: Dir = _FOLDER,
-    url: Url = _URL,
-    *,
-    user: User = None,
-    token_file: TokenFile = None,
-    cacert: CaCert = None,
-    wait: Wait = None,
-    as_json: Json = False,
+    asked: Asked, cluster: Cluster, folder: Dir = _FOLDER, wait: Wait = None
 ) -> None:
     """Take the three connectors of a source cluster away and deploy them again: they go on where they were."""
     connectors = read_deployment(folder, cluster)
-    api = open_api(url, user, token_file, cacert)
-    tell = _silence if as_json else _tell
+    api = asked.open()
+    tell = _silence if asked.as_json else _tell
     outcomes = undeploy(api, cluster, tell)
     if not _any_refused(outcomes):
         outcomes = deploy(api, connectors, tell)
-    _finish(api, outcomes, names_of(cluster), wait, as_json)
+    _finish(api, outcomes, names_of(cluster), wait, asked.as_json)
 
 
 @app.command("status")
-def show_status(
-    cluster: Cluster,
-    url: Url = _URL,
-    *,
-    user: User = None,
-    token_file: TokenFile = None,
-    cacert: CaCert = None,
-    as_json: Json = False,
-) -> None:
+@asks_a_worker
+def show_status(asked: Asked, cluster: Cluster) -> None:
     """Show how the three connectors of a source cluster stand."""
-    api = open_api(url, user, token_file, cacert)
-    _show([ask_standing(api, name, part) for name, part in names_of(cluster).items()], as_json)
+    api = asked.open()
+    _show(
+        [ask_standing(api, name, part) for name, part in names_of(cluster).items()], asked.as_json
+    )
 
 
 @app.command("list")
-def list_connectors(
-    url: Url = _URL,
-    *,
-    user: User = None,
-    token_file: TokenFile = None,
-    cacert: CaCert = None,
-    as_json: Json = False,
-) -> None:
+@asks_a_worker
+def list_connectors(asked: Asked) -> None:
     """Show how all connectors stand."""
-    api = open_api(url, user, token_file, cacert)
-    _show([ask_standing(api, name) for name in api.names()], as_json)
+    api = asked.open()
+    _show([ask_standing(api, name) for name in api.names()], asked.as_json)
 
 
 @app.command()
-def pause(
-    name: Name,
-    url: Url = _URL,
-    *,
-    user: User = None,
-    token_file: TokenFile = None,
-    cacert: CaCert = None,
-    as_json: Json = False,
-) -> None:
+@asks_a_worker
+def pause(asked: Asked, name: Name) -> None:
     """Pause a connector: it keeps its tasks, which do nothing."""
-    open_api(url, user, token_file, cacert).set_state(name, "pause")
-    _done(name, "is asked to pause", as_json)
+    asked.open().set_state(name, "pause")
+    _done(name, "is asked to pause", asked.as_json)
 
 
 @app.command()
-def resume(
-    name: Name,
-    url: Url = _URL,
-    *,
-    user: User = None,
-    token_file: TokenFile = None,
-    cacert: CaCert = None,
-    as_json: Json = False,
-) -> None:
+@asks_a_worker
+def resume(asked: Asked, name: Name) -> None:
     """Let a paused or stopped connector run."""
-    open_api(url, user, token_file, cacert).set_state(name, "resume")
-    _done(name, "is asked to run", as_json)
+    asked.open().set_state(name, "resume")
+    _done(name, "is asked to run", asked.as_json)
 
 
 @app.command()
-def stop(
-    name: Name,
-    url: Url = _URL,
-    *,
-    user: User = None,
-    token_file: TokenFile = None,
-    cacert: CaCert = None,
-    as_json: Json = False,
-) -> None:
+@asks_a_worker
+def stop(asked: Asked, name: Name) -> None:
     """Stop a connector: it has no tasks, and its offsets can be changed."""
-    open_api(url, user, token_file, cacert).set_state(name, "stop")
-    _done(name, "is asked to stop", as_json)
+    asked.open().set_state(name, "stop")
+    _done(name, "is asked to stop", asked.as_json)
 
 
 @app.command()
+@asks_a_worker
 def restart(
+    asked: Asked,
     name: Name,
-    url: Url = _URL,
-    *,
-    user: User = None,
-    token_file: TokenFile = None,
-    cacert: CaCert = None,
     tasks: Annotated[bool, typer.Option("--tasks", help="Its tasks too.")] = False,
     only_failed: Annotated[
         bool, typer.Option("--only-failed", help="Only what has failed of it.")
     ] = False,
-    as_json: Json = False,
 ) -> None:
     """Restart a connector."""
-    open_api(url, user, token_file, cacert).restart(name, tasks=tasks, only_failed=only_failed)
-    _done(name, "is asked to restart" + (" what has failed" if only_failed else ""), as_json)
+    asked.open().restart(name, tasks=tasks, only_failed=only_failed)
+    _done(name, "is asked to restart" + (" what has failed" if only_failed else ""), asked.as_json)
 
 
 @app.command()
+@asks_a_worker
 def offsets(
+    asked: Asked,
     name: Name,
-    url: Url = _URL,
-    *,
-    user: User = None,
-    token_file: TokenFile = None,
-    cacert: CaCert = None,
     reset: Annotated[
         bool, typer.Option("--reset", help="Forget them all: it begins anew.")
     ] = False,
@@ -218,19 +151,21 @@ def offsets(
             "--set", metavar="FILE", help="Set those of a JSON file, as this prints them."
         ),
     ] = None,
-    as_json: Json = False,
 ) -> None:
     """Show where a connector is, or change that while it is stopped."""
     if reset and new is not None:
         raise ConfigError("offsets takes --reset or --set, not both.")
     wanted = None if new is None else _read_offsets(new)
-    api = open_api(url, user, token_file, cacert)
+    api = asked.open()
     if reset or wanted is not None:
         message = api.alter_offsets(name, wanted)
-        _print_json({"name": name, "message": message}) if as_json else print(f"{name}: {message}")
+        if asked.as_json:
+            _print_json({"name": name, "message": message})
+        else:
+            print(f"{name}: {message}")
         return
     found = api.offsets(name)
-    if as_json:
+    if asked.as_json:
         _print_json({"offsets": found})
     else:
         Console().print(_offsets_table(found))
