@@ -34,7 +34,14 @@ COMMANDS: dict[str, Command] = {
         "heliograph.cli.connectors:app", "Deploy and drive connectors over a worker's REST API."
     ),
     "access": Command("heliograph.cli.access:app", "Say who may use the REST API."),
+    "plan": Command(
+        "heliograph.cli.plan:plan", "Tell what a file would make, change and copy; touch nothing."
+    ),
     "verify": Command("heliograph.cli.verify:verify", "Account for every record of a flow."),
+    "failover": Command(
+        "heliograph.cli.failover:failover", "Move consumer groups to the target of a flow."
+    ),
+    "failback": Command("heliograph.cli.failover:failback", "Undo a fail-over, exactly."),
     "translate-offsets": Command(
         "heliograph.cli.translate:translate_offsets", "Where a consumer group may continue."
     ),

@@ -24,12 +24,13 @@ from heliograph.model import Flow
 
 @dataclass(frozen=True, slots=True, repr=False)
 class MirrorConfig:
-    """What a dedicated mirror does. `written` is the file before any expression was resolved."""
+    """What a dedicated mirror does; `other_flows` are not enabled. `written` is the file before any expression was resolved."""
 
     file: str
     clusters: tuple[str, ...]
     flows: tuple[FlowConfig, ...]
     heartbeat_flows: tuple[FlowConfig, ...]
+    other_flows: tuple[FlowConfig, ...]
     warnings: tuple[str, ...]
     written: Properties
 
@@ -49,9 +50,11 @@ def load_mirror(path: Path, environment: Mapping[str, str] | None = None) -> Mir
     _check_flows(file.entries, clusters)
     flows: list[FlowConfig] = []
     beating: list[FlowConfig] = []
+    others: list[FlowConfig] = []
     warnings = [*file.warnings, *lint_mirror(file.entries, clusters)]
     for source, target in permutations(clusters, 2):
         config = _load_flow(file, Flow(source, target))
+        others.append(config)
         if not config.heartbeats.emit_enabled and f"{config.flow}.enabled" not in file.entries:
             continue  # MM2 starts nothing for such a pair, even if a bare `enabled` is true
         if config.enabled:
@@ -65,7 +68,13 @@ def load_mirror(path: Path, environment: Mapping[str, str] | None = None) -> Mir
             file.file, f"{pair}.enabled", "no flow is enabled; set at least one to true"
         )
     return MirrorConfig(
-        file.file, clusters, tuple(flows), tuple(beating), tuple(dict.fromkeys(warnings)), written
+        file.file,
+        clusters,
+        tuple(flows),
+        tuple(beating),
+        tuple(other for other in others if other not in flows),
+        tuple(dict.fromkeys(warnings)),
+        written,
     )
 
 

@@ -65,6 +65,17 @@ class RunStore:
             found.detach(position.upstream, position.downstream)
             self._changed.add(partition)
 
+    def turn(self, partition: TopicPartition, other: RunMap | None, position: Position) -> None:
+        """Take over what a flow the other way round has copied; at `position` this one begins."""
+        with self._lock:
+            found = self._maps.setdefault(partition, RunMap())
+            if other is None:
+                found.clear()
+            else:
+                found.turn(other)
+            found.add(position.upstream, position.downstream, 0)
+            self._changed.add(partition)
+
     def mend(self, partition: TopicPartition, position: Position) -> None:
         """Begin anew at `position` if what was saved of a partition could not be read."""
         with self._lock:

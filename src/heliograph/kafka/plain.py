@@ -1,12 +1,12 @@
 """Batches of our own making: rows of our tables, rows of a demonstration."""
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from heliograph.kafka.produce import Outgoing
 from heliograph.model import ProducerIdentity
 from heliograph.wire.record_batch import build_header
-from heliograph.wire.records import RecordsBuilder, encode_body
+from heliograph.wire.records import RawRecord, RecordsBuilder, encode_body, join_records
 
 _ANONYMOUS = ProducerIdentity(-1, -1)
 
@@ -30,3 +30,18 @@ def plain_batch(
         sequence=-1,
     )
     return Outgoing(header, payload, builder.count, 0, now)
+
+
+def raw_batch(records: Sequence[RawRecord], identity: ProducerIdentity, sequence: int) -> Outgoing:
+    """Return an uncompressed batch of records as they are, headers and timestamps included."""
+    payload, base_timestamp, max_timestamp = join_records(records)
+    header = build_header(
+        payload,
+        attributes=0,
+        count=len(records),
+        base_timestamp=base_timestamp,
+        max_timestamp=max_timestamp,
+        identity=identity,
+        sequence=sequence,
+    )
+    return Outgoing(header, payload, len(records), records[-1].offset + 1, max_timestamp)

@@ -16,6 +16,7 @@ _DEFAULT_SEPARATOR = "."
 _OFFSET_SYNCS = "mm2-offset-syncs"
 _RUNS = "mm2-runs"
 _HOLDS = "mm2-holds"
+_QUARANTINE = "mm2-quarantine"
 _DEFAULT_CLASS = "org.apache.kafka.connect.mirror.DefaultReplicationPolicy"
 _IDENTITY_CLASS = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
 _IDENTITY_CLASSES = {
@@ -173,6 +174,11 @@ def runs_topic(naming: NamingPolicy, alias: str) -> str:
 def holds_topic(naming: NamingPolicy, alias: str) -> str:
     """Return where it is kept that flows from cluster `alias` are held, on the cluster they lead to."""
     return _own_topic(naming, alias, _HOLDS)
+
+
+def quarantine_topic(naming: NamingPolicy, topic: str) -> str:
+    """Return where records are set aside that a person must look at before they go to `topic`."""
+    return _own_topic(naming, topic, _QUARANTINE)
 
 
 def _own_topic(naming: NamingPolicy, alias: str, what: str) -> str:

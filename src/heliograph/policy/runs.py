@@ -12,7 +12,7 @@ C  Nobody knows what lies before the first run either. A partition that is copie
 """
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from operator import itemgetter
 from typing import TypeAlias
 
@@ -126,6 +126,21 @@ class RunMap:
     def clear(self) -> None:
         """Forget everything."""
         self.cut(-1)
+
+    def segments(self) -> Iterator[Segment]:
+        """Yield all that is known, in order."""
+        for index in range(len(self)):
+            yield self._segment(index)
+
+    def turn(self, other: "RunMap") -> None:
+        """Forget everything, and take what another map says, with its sides exchanged."""
+        self.clear()
+        for segment in other.segments():
+            first = segment.runs[0]
+            if segment.detached:
+                self.detach(first.downstream, first.upstream)
+            for upstream, downstream, length in segment.runs:
+                self.add(downstream, upstream, length)
 
     def prune(self, log_start: int) -> None:
         """Forget the segments that only tell of offsets before `log_start`; the last one stays."""

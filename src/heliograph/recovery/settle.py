@@ -4,17 +4,14 @@ Positions and run maps are saved from time to time, so the target holds more tha
 after them are compared on both sides, one by one, until they differ or end.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from heliograph.kafka.cluster import Cluster, patiently
+from heliograph.kafka.copy import read_records
 from heliograph.kafka.offsets import EARLIEST, list_offsets
-from heliograph.kafka.scan import scan
 from heliograph.kafka.tail import body_digest
 from heliograph.model import Position, TopicPartition
 from heliograph.recovery.view import FlowView
-from heliograph.wire.records import RawRecord
-from heliograph.wire.unpack import unpack
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,24 +77,3 @@ def _compare(
             runs.add(original.offset, copy.offset, 1)
         position = Position(original.offset + 1, copy.offset + 1)
     return position
-
-
-def read_records(
-    cluster: Cluster,
-    partition: TopicPartition,
-    start: int,
-    end: int,
-    *,
-    committed_only: bool = False,
-) -> Iterator[RawRecord]:
-    """Yield the records of a partition from one offset to another."""
-    scanned = scan(
-        cluster,
-        {partition: (start, end)},
-        committed_only=committed_only,
-        on_gap=lambda *_: None,
-    )
-    for _, batch in scanned:
-        for record in unpack(batch):
-            if start <= record.offset < end:
-                yield record

@@ -1,0 +1,352 @@
+"""`heliograph failover` and `heliograph failback`: 0 done, 1 refused or not all done, 2 wrong use, 3 unreachable."""
+
+import json
+import sys
+import time
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.table import Table
+
+from heliograph.cli.flows import reverse_of, select_flows
+from heliograph.config.mirror import load_mirror
+from heliograph.errors import ConfigError
+from heliograph.model import TopicPartition
+from heliograph.policy.moves import GroupMove
+from heliograph.recovery.failback import Failback, FailbackPlan, TailAction
+from heliograph.recovery.failover import (
+    FailoverPlan,
+    Objection,
+    Refused,
+    carry_out,
+    plan_failover,
+)
+from heliograph.recovery.tail import tail_line
+from heliograph.wire.records import RawRecord
+
+T = TypeVar("T")
+
+_POLL = 1.0
+_SHOWN = 20
+
+FileArgument = Annotated[Path, typer.Argument(help="The mm2.properties file of the mirror.")]
+FlowOption = Annotated[str, typer.Option(help="The flow, such as 'A->B'.")]
+GroupsOption = Annotated[
+    str | None, typer.Option(help="Only groups that this regular expression matches whole.")
+]
+YesOption = Annotated[bool, typer.Option("--yes", help="Do it without asking.")]
+ForceOption = Annotated[
+    bool, typer.Option("--force", help="Do it in spite of what speaks against it.")
+]
+DryOption = Annotated[bool, typer.Option("--dry-run", help="Show the plan, and change nothing.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON; asks nothing, needs --yes.")]
+
+
+def failover(
+    *,
+    file: FileArgument,
+    flow: FlowOption,
+    groups: GroupsOption = None,
+    wait: Annotated[
+        float, typer.Option(min=0, help="Seconds to wait for the target to catch up.")
+    ] = 0,
+    keep_flow: Annotated[
+        bool,
+        typer.Option(
+            "--keep-flow", help="Move the groups alone; the flow goes on, as in a migration."
+        ),
+    ] = False,
+    yes: YesOption = False,
+    force: ForceOption = False,
+    dry_run: DryOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Move consumer groups to the target of a flow, each to its exact offset, and hold the flow."""
+    (config,) = select_flows(load_mirror(file), [flow])
+    plan = _until(
+        lambda: plan_failover(config, groups, keeps_flow=keep_flow), lambda p: not p.behind, wait
+    )
+    if not as_json:
+        _show_failover(plan, Console())
+    _refuse(plan.objections, force=force, dry_run=dry_run)
+    if dry_run or (plan.done and not plan.objections):
+        _finish(_failover_json(plan), as_json, "nothing is left to do" if plan.done else "")
+    _confirm(config.flow.target, yes=yes, as_json=as_json)
+    with _GroupBar(as_json) as bar:
+        report = carry_out(plan, bar.show)
+    told = _failover_json(plan) | {
+        "moved": dict(report.moved),
+        "left": dict(report.left),
+        "held": report.held,
+        "seconds": round(report.seconds, 3),
+    }
+    words = f"{len(report.moved)} groups go on on {config.flow.target}, in {report.seconds:.1f} s."
+    if report.held:
+        words += (
+            f" {config.flow} is held; when {config.flow.source} is back: "
+            f"heliograph failback {file} --flow '{config.flow}'"
+        )
+    _finish(told, as_json, words, report.left)
+
+
+def failback(
+    *,
+    file: FileArgument,
+    flow: FlowOption,
+    tail: Annotated[
+        TailAction | None,
+        typer.Option(help="What becomes of records that never left the old primary."),
+    ] = None,
+    list_to: Annotated[
+        Path | None,
+        typer.Option("--list", help="Write those records there, a line of JSON each."),
+    ] = None,
+    groups: GroupsOption = None,
+    wait: Annotated[
+        float, typer.Option(min=0, help="Seconds to wait for what must be copied back first.")
+    ] = 300,
+    yes: YesOption = False,
+    force: ForceOption = False,
+    dry_run: DryOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Undo a fail-over: list what never left the old primary, and return the groups exactly."""
+    mirror = load_mirror(file)
+    (config,) = select_flows(mirror, [flow])
+    with ExitStack() as stack:
+        back = stack.enter_context(Failback(config, reverse_of(mirror, config), groups))
+        lines = stack.enter_context(list_to.open("w")) if list_to else None
+
+        def note(partition: TopicPartition, record: RawRecord) -> None:
+            if lines is not None:
+                print(tail_line(partition, record), file=lines)
+
+        plan = back.plan(tail, note)
+        if not as_json:
+            _show_failback(plan, Console())
+        _refuse(plan.objections, force=force, dry_run=dry_run)
+        if dry_run:
+            _finish(_failback_json(plan), as_json, "")
+        _confirm(config.flow.source, yes=yes, as_json=as_json)
+        began = time.monotonic()
+        with _GroupBar(as_json) as bar:
+            report = back.carry_out(plan, bar.show)
+            while report.left and time.monotonic() - began < wait:
+                if not as_json:
+                    group, reason = next(iter(report.left.items()))
+                    bar.say(f"waiting: {group}: {reason}")
+                time.sleep(_POLL)
+                report = back.carry_out(back.plan(), bar.show)
+    told = _failback_json(plan) | {
+        "copied": report.records,
+        "moved": dict(report.moved),
+        "left": dict(report.left),
+        "reversed": report.reversed,
+        "seconds": round(time.monotonic() - began, 3),
+    }
+    words = f"{len(report.moved)} groups go on on {config.flow.source}."
+    if report.reversed:
+        turned = f"{config.flow.target}->{config.flow.source}"
+        words += (
+            f" The flow is turned round: run `heliograph run {file} --flow '{turned}'`, and no longer "
+            f"{config.flow}."
+        )
+    _finish(told, as_json, words, report.left)
+
+
+def _until(look: Callable[[], T], good: Callable[[T], bool], seconds: float) -> T:
+    """Return the first that is good, or the last within that time."""
+    deadline = time.monotonic() + seconds
+    while True:
+        found = look()
+        if good(found) or time.monotonic() >= deadline:
+            return found
+        time.sleep(_POLL)
+
+
+def _refuse(objections: Iterable[Objection], *, force: bool, dry_run: bool) -> None:
+    """Raise the first objection that stands, or say all that were overruled."""
+    for objection in objections:
+        if not dry_run and not (force and objection.forcible):
+            raise Refused(objection.sentence)
+        print(f"heliograph: {objection.sentence}", file=sys.stderr)
+
+
+def _confirm(word: str, *, yes: bool, as_json: bool) -> None:
+    if yes:
+        return
+    if as_json or not sys.stdin.isatty():
+        raise ConfigError("nobody is there to confirm this; give --yes.")
+    if typer.prompt(f"Type {word} to go on") != word:
+        raise Refused("Not confirmed; nothing was changed.")
+
+
+def _finish(
+    told: dict[str, Any], as_json: bool, words: str, left: dict[str, str] | Any = None
+) -> None:
+    if as_json:
+        print(json.dumps(told, indent=2))
+    else:
+        for group, reason in (left or {}).items():
+            print(f"{group}: {reason}", file=sys.stderr)
+        if words:
+            print(words)
+    sys.exit(1 if left else 0)
+
+
+def _show_failover(plan: FailoverPlan, console: Console) -> None:
+    flow = plan.view.config.flow
+    if plan.view.source is None:
+        console.print(f"{flow.source} does not answer: {plan.view.gone}", highlight=False)
+    else:
+        console.print(f"{flow.source} answers; {plan.behind} records are not on {flow.target} yet.")
+    if plan.heard_ms is not None:
+        age = (plan.view.now_ms - plan.heard_ms) / 1000
+        console.print(f"The last heartbeat of {flow.source} that arrived is {age:.1f} s old.")
+    _show_moves(plan.moves, console)
+
+
+def _show_failback(plan: FailbackPlan, console: Console) -> None:
+    flow = plan.view.config.flow
+    console.print(f"{flow} is held since {plan.hold.since}.", highlight=False)
+    if plan.tails:
+        table = Table("partition", "records", "from offset", "to offset", "bytes", box=None)
+        for tail in plan.tails[:_SHOWN]:
+            its = tail.settled
+            numbers = (tail.records, its.position.upstream, its.end - 1, tail.bytes)
+            table.add_row(str(tail.partition), *map(str, numbers))
+        console.print(
+            f"{plan.lost} records never left {flow.source}, written within {plan.lost_ms / 1000:.3f} s:"
+        )
+        console.print(table)
+        if len(plan.tails) > _SHOWN:
+            console.print(
+                f"... and {len(plan.tails) - _SHOWN} more partitions; --json has them all"
+            )
+    else:
+        console.print(f"Every record of {flow.source} is on {flow.target}.")
+    _show_moves(plan.moves, console)
+
+
+def _show_moves(moves: Iterable[GroupMove], console: Console) -> None:
+    table = Table("group", "partitions", "to move", "known", "not on the target", "", box=None)
+    for move in moves:
+        missing = "?" if move.missing is None else str(move.missing)
+        known = f"{move.age_ms / 1000:.0f} s ago" if move.age_ms else "now"
+        table.add_row(
+            move.group,
+            str(len(move.steps)),
+            str(sum(step.moves for step in move.steps)),
+            known,
+            missing,
+            _standing(move),
+        )
+    if table.rows:
+        console.print(table)
+
+
+def _standing(move: GroupMove) -> str:
+    if move.reason is not None:
+        return move.reason
+    if move.blocked:
+        return f"{move.blocked[0].stand.partition}: {move.blocked[0].reason}"
+    if move.moved:
+        return "is there already"
+    return "ready, roughly: some is read again" if move.roughly else "ready"
+
+
+def _failover_json(plan: FailoverPlan) -> dict[str, Any]:
+    return {
+        "flow": str(plan.view.config.flow),
+        "source_answers": plan.view.source is not None,
+        "behind": plan.behind,
+        "heartbeat_age_ms": None if plan.heard_ms is None else plan.view.now_ms - plan.heard_ms,
+        "held_since_ms": plan.view.hold.since_ms if plan.view.hold else None,
+        "objections": [objection.sentence for objection in plan.objections],
+        "groups": [move_json(move) for move in plan.moves],
+    }
+
+
+def _failback_json(plan: FailbackPlan) -> dict[str, Any]:
+    return {
+        "flow": str(plan.view.config.flow),
+        "held_since_ms": plan.hold.since_ms,
+        "lost": plan.lost,
+        "lost_ms": plan.lost_ms,
+        "tail": plan.action.value if plan.action else None,
+        "tails": [
+            {
+                "topic": tail.partition.topic,
+                "partition": tail.partition.index,
+                "records": tail.records,
+                "from": tail.settled.position.upstream,
+                "to": tail.settled.end,
+                "first_ms": tail.first_ms,
+                "last_ms": tail.last_ms,
+            }
+            for tail in plan.tails
+        ],
+        "objections": [objection.sentence for objection in plan.objections],
+        "groups": [move_json(move) for move in plan.moves],
+    }
+
+
+def move_json(move: GroupMove) -> dict[str, Any]:
+    """Return a group and its partitions for programs."""
+    return {
+        "group": move.group,
+        "ready": move.ready,
+        "moved": move.moved,
+        "reason": move.reason,
+        "in_use_on_the_source": move.in_use,
+        "partitions": [
+            {
+                "topic": step.stand.partition.topic,
+                "partition": step.stand.partition.index,
+                "offset": step.stand.offset,
+                "age_ms": step.stand.age_ms,
+                "goes_on_in": str(step.place.partition) if step.place else None,
+                "at": step.place.offset if step.place else None,
+                "exact": step.place.exact if step.place else None,
+                "committed_there": step.there,
+                "missing": step.missing,
+                "reason": step.reason,
+            }
+            for step in move.steps
+        ],
+    }
+
+
+class _GroupBar:
+    """A bar over the groups, on a terminal."""
+
+    def __init__(self, silent: bool) -> None:
+        console = Console(stderr=True)
+        hidden = silent or not console.is_terminal
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            console=console,
+            transient=True,
+            disable=hidden,
+        )
+        self._task = self._bar.add_task("groups", total=None)
+
+    def __enter__(self) -> "_GroupBar":
+        self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()
+
+    def show(self, group: str, number: int, total: int) -> None:
+        self._bar.update(self._task, description=group, completed=number, total=total)
+
+    def say(self, words: str) -> None:
+        self._bar.update(self._task, description=words)

@@ -1,0 +1,385 @@
+"""Failing a flow back: what never left the old primary is dealt with, and groups return to it exactly.
+
+Under names that tell the cluster, each side keeps its own topics: the flow goes on where it was held. Under
+one name for both sides, the flow is turned round instead: the other one begins right after the last
+record that was copied, and this one stays held. Every step is written down on the target before it is
+done and can be done twice, so a fail-back that was interrupted is finished by doing it again.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, replace
+from enum import Enum
+from types import TracebackType
+from typing import Self
+
+from heliograph.config.flow import FlowConfig
+from heliograph.flows.holds import HoldStore
+from heliograph.flows.progress import open_progress
+from heliograph.flows.runs import open_runs
+from heliograph.flows.source import naming_of
+from heliograph.kafka.cluster import Cluster, patiently
+from heliograph.kafka.copy import copy_records, count_present, read_records, skip
+from heliograph.kafka.offsets import LATEST, list_offsets
+from heliograph.kafka.topics import await_topics, create_topic
+from heliograph.model import Position, TopicPartition
+from heliograph.policy.filters import NameFilter
+from heliograph.policy.moves import GroupMove, Place, Stand, Views, plan_moves
+from heliograph.policy.naming import quarantine_topic
+from heliograph.recovery.failover import (
+    Objection,
+    OnGroup,
+    Refused,
+    choose_groups,
+    move_groups,
+    there,
+)
+from heliograph.recovery.settle import Settled, settle
+from heliograph.recovery.tail import Tail, find_tails, read_tail
+from heliograph.recovery.view import FlowView, look
+from heliograph.wire.connect_records import SourceOffset
+from heliograph.wire.hold_records import Hold, Phase, Range
+from heliograph.wire.records import RawRecord
+
+OnRecord = Callable[[TopicPartition, RawRecord], None]
+
+
+class TailAction(Enum):
+    """What becomes of the records that never left the old primary."""
+
+    REPLAY = "replay"
+    QUARANTINE = "quarantine"
+    DROP = "drop"
+
+
+@dataclass(frozen=True, slots=True)
+class FailbackPlan:
+    """What a fail-back would do. `same_names`: both sides call a topic the same."""
+
+    view: FlowView
+    back: FlowView
+    settled: Mapping[TopicPartition, Settled]
+    tails: tuple[Tail, ...]
+    moves: tuple[GroupMove, ...]
+    action: TailAction | None
+    same_names: bool
+    objections: tuple[Objection, ...] = ()
+
+    @property
+    def hold(self) -> Hold:
+        assert self.view.hold is not None
+        return self.view.hold
+
+    @property
+    def lost(self) -> int:
+        """How many records the fail-over left behind."""
+        return sum(tail.records for tail in self.tails)
+
+    @property
+    def lost_ms(self) -> int:
+        """From the first record left behind to the last: how far back the fail-over went in time."""
+        if not self.tails:
+            return 0
+        return max(t.last_ms for t in self.tails) - min(t.first_ms for t in self.tails)
+
+    @property
+    def waiting(self) -> int:
+        """How many partitions of groups cannot return yet."""
+        return sum(len(move.blocked) for move in self.moves)
+
+
+@dataclass(frozen=True, slots=True)
+class FailbackReport:
+    """What was done; `left` says why a group did not return, or not all of it."""
+
+    flow: str
+    action: str | None
+    records: int
+    moved: Mapping[str, int]
+    left: Mapping[str, str]
+    reversed: bool
+    seconds: float
+
+
+class Failback:
+    """A fail-back of one flow, with both clusters at hand."""
+
+    def __init__(self, config: FlowConfig, reverse: FlowConfig, groups: str | None = None) -> None:
+        """Take the flow that was failed over, the one the other way round, and which groups return."""
+        self._config = config
+        self._reverse = reverse
+        self._groups = groups
+        self._naming = naming_of(config)
+        self._same_names = self._naming.format_remote_topic(config.flow.source, "t") == "t"
+        self._committed_only = config.isolation_level == "read_committed"
+        self._stack = ExitStack()
+        self._source = self._stack.enter_context(closing(Cluster(config.source_admin)))
+        self._target = self._stack.enter_context(closing(Cluster(config.target)))
+        self._holds = HoldStore(self._target, config)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._stack.close()
+
+    def plan(
+        self, action: TailAction | None = None, on_record: OnRecord = lambda *_: None
+    ) -> FailbackPlan:
+        """Look at both ends, and decide; `on_record` is shown every record that was left behind."""
+        self._source.describe(())  # an old primary that is gone is told at once
+        view = look(self._config, self._source, self._target)
+        if view.hold is None:
+            raise Refused(
+                f"{self._config.flow} is not held, so it was not failed over or is back already. "
+                "Nothing was done."
+            )
+        # Once the flow is turned round, the source holds what comes back: nothing is left to settle.
+        settled = {} if view.hold.phase is Phase.REVERSED else self._settle(view)
+        tails = find_tails(
+            self._source, settled, committed_only=self._committed_only, on_record=on_record
+        )
+        back = look(self._reverse, self._target, self._source)
+        decided = TailAction(view.hold.action) if view.hold.action else action
+        plan = FailbackPlan(view, back, settled, tuple(tails), (), decided, self._same_names)
+        plan = replace(plan, moves=tuple(self._moves(plan)))
+        return replace(plan, objections=tuple(_object_to(plan, action)))
+
+    def carry_out(self, plan: FailbackPlan, on_group: OnGroup = lambda *_: None) -> FailbackReport:
+        """Deal with what was left behind, turn the flow round or let it go, and return the groups.
+
+        Groups that cannot return yet leave the flow held: call it again with a newer plan.
+        """
+        began = time.monotonic()
+        copied = 0
+        if plan.hold.phase is not Phase.REVERSED:
+            hold = self._decide(plan)
+            copied = self._deal_with_tails(plan, hold)
+            if plan.same_names:
+                self._turn_round(plan)
+                self._holds.write(replace(hold, phase=Phase.REVERSED))
+                plan = self.plan()
+            else:
+                self._skip_tails(plan)
+        moved, left = move_groups(self._source, _movable(plan.moves), on_group)
+        left |= {m.group: m.blocked[0].reason or "" for m in plan.moves if m.blocked}
+        if not left and not plan.same_names:
+            self._holds.release()
+        return FailbackReport(
+            flow=str(self._config.flow),
+            action=plan.action.value if plan.action else None,
+            records=copied,
+            moved=moved,
+            left=left,
+            reversed=plan.same_names,
+            seconds=time.monotonic() - began,
+        )
+
+    def _settle(self, view: FlowView) -> dict[TopicPartition, Settled]:
+        """Return how far partitions were copied; what a fail-back began with is not found out again."""
+        found = settle(view, self._source, self._target)
+        assert view.hold is not None
+        for partition, its in view.hold.ranges.items():
+            if partition in found:
+                position = Position(its.start, found[partition].position.downstream)
+                found[partition] = replace(found[partition], position=position, end=its.end)
+        return found
+
+    def _decide(self, plan: FailbackPlan) -> Hold:
+        """Write down what is to be done with which records, unless that was done before."""
+        if plan.hold.phase is Phase.RETURNING:
+            return plan.hold
+        places = {t.partition: self._copies(plan, t.settled) for t in plan.tails}
+        if plan.action is TailAction.QUARANTINE:
+            self._make_quarantine(places.values())
+        wanted = sorted(set(places.values()))
+        ends = patiently(lambda: list_offsets(self._target, wanted, LATEST)) if wanted else {}
+        ranges = {
+            t.partition: Range(
+                t.settled.position.upstream, t.settled.end, ends[places[t.partition]]
+            )
+            for t in plan.tails
+        }
+        action = plan.action.value if plan.action else None
+        hold = replace(plan.hold, phase=Phase.RETURNING, action=action, ranges=ranges)
+        self._holds.write(hold)
+        return hold
+
+    def _copies(self, plan: FailbackPlan, settled: Settled) -> TopicPartition:
+        """Return where copies of a tail go."""
+        if plan.action is TailAction.QUARANTINE:
+            topic = quarantine_topic(self._naming, settled.remote.topic)
+            return TopicPartition(topic, settled.remote.index)
+        return settled.remote
+
+    def _make_quarantine(self, places: Iterable[TopicPartition]) -> None:
+        counts: dict[str, int] = {}
+        for place in places:
+            counts[place.topic] = max(counts.get(place.topic, 0), place.index + 1)
+        have = patiently(lambda: self._target.describe(list(counts)))
+        for topic, count in counts.items():
+            if topic not in have:
+                create_topic(self._target, topic, count, self._config.replication_factor, {})
+        await_topics(self._target, dict.fromkeys(counts, 1))
+
+    def _deal_with_tails(self, plan: FailbackPlan, hold: Hold) -> int:
+        """Copy what is to be copied and is not yet; return how many records."""
+        replays = plan.action is TailAction.REPLAY and plan.same_names
+        if not replays and plan.action is not TailAction.QUARANTINE:
+            return 0  # the flow itself copies them, or nobody does
+        copied = 0
+        for tail in plan.tails:
+            place = self._copies(plan, tail.settled)
+            end = patiently(lambda place=place: list_offsets(self._target, [place], LATEST))[place]  # type: ignore[misc]
+            copies = read_records(self._target, place, hold.ranges[tail.partition].copies_from, end)
+            present = count_present(copies, self._read_tail(tail))
+            rest = skip(self._read_tail(tail), present)
+            copied += copy_records(self._target, place, rest, f"heliograph-failback-{hold.flow}")
+        return copied
+
+    def _read_tail(self, tail: Tail) -> Iterator[RawRecord]:
+        return read_tail(self._source, tail.settled, committed_only=self._committed_only)
+
+    def _skip_tails(self, plan: FailbackPlan) -> None:
+        """Let the flow go on after what is dropped or set aside."""
+        if plan.action not in {TailAction.DROP, TailAction.QUARANTINE}:
+            return
+        positions = {
+            t.partition: Position(t.settled.end, t.settled.position.downstream) for t in plan.tails
+        }
+        self._save(self._config, plan.view, positions)
+
+    def _turn_round(self, plan: FailbackPlan) -> None:
+        """Let the flow the other way round begin after the last record that was copied."""
+        assert plan.view.source is not None
+        partitions = [its.partition for its in plan.settled.values()]
+        ends = patiently(lambda: list_offsets(self._source, partitions, LATEST))
+        positions = {
+            its.remote: Position(its.position.downstream, ends[its.partition])
+            for its in plan.settled.values()
+        }
+        runs = open_runs(self._source, self._reverse)
+        runs.load()
+        for its in plan.settled.values():
+            runs.turn(its.remote, plan.view.runs.get(its.partition), positions[its.remote])
+        runs.save()
+        self._save(self._reverse, plan.back, positions)
+        HoldStore(self._source, self._reverse).release()
+
+    def _save(
+        self, config: FlowConfig, view: FlowView, positions: Mapping[TopicPartition, Position]
+    ) -> None:
+        assert view.source is not None
+        topics = view.source.topics
+        with (
+            closing(Cluster(config.offset_storage.endpoint)) as storage,
+            closing(Cluster(config.target_admin)) as target,
+        ):
+            remotes = {p: view.remote(p).topic for p in positions}
+            there = patiently(lambda: target.describe(set(remotes.values())))
+            store = open_progress(storage, config)
+            store.load()
+            store.save(
+                {
+                    p: SourceOffset(
+                        at.upstream,
+                        at.downstream,
+                        str(topics[p.topic].topic_id),
+                        str(there[remotes[p]].topic_id),
+                    )
+                    for p, at in positions.items()
+                }
+            )
+
+    def _moves(self, plan: FailbackPlan) -> list[GroupMove]:
+        """Return where groups of the target go on on the old primary."""
+        settings = self._config.checkpoints
+        accepts = NameFilter(settings.groups, settings.groups_exclude).accepts
+        stands: dict[str, list[Stand]] = {}
+        for group, offsets in plan.view.groups.committed.items():
+            its = [
+                Stand(p, at.offset, at.metadata)
+                for p, at in offsets.items()
+                if at.offset >= 0 and self._returns(plan, p)
+            ]
+            if its and accepts(group):
+                stands[group] = its
+        if self._groups is not None:
+            stands = choose_groups(stands, self._groups, plan.view)
+        assert plan.view.source is not None
+        home = plan.view.source.groups
+        views = Views(plan.view.groups.states, home.states, there(home))
+        return plan_moves(stands, lambda s: self._translate(plan, s), views, lambda _: 0)
+
+    def _returns(self, plan: FailbackPlan, partition: TopicPartition) -> bool:
+        """Return whether a group's position on the target means something on the old primary."""
+        if partition in plan.view.ends:
+            return True
+        own = plan.back.source.ends if plan.back.source and self._reverse.enabled else {}
+        return partition in own
+
+    def _translate(self, plan: FailbackPlan, stand: Stand) -> Place | str:
+        if not plan.same_names and stand.partition in plan.view.ends:
+            return self._translate_home(plan, stand)
+        if plan.same_names and plan.hold.phase is not Phase.REVERSED:
+            return "it returns when the flow is turned round"
+        back = plan.back
+        remote = back.remote(stand.partition)
+        runs = back.runs.get(stand.partition)
+        position = back.position(stand.partition)
+        if runs is None or position is None:
+            return f"{remote} is not on {self._config.flow.source} yet: start {back.config.flow}"
+        if stand.offset > position.upstream:
+            waits = stand.offset - position.upstream
+            return f"{waits} records that it has read are not on {remote.topic} yet"
+        exact = runs.downstream_of(stand.offset)
+        return "nobody knows where it was copied to" if exact is None else Place(remote, exact)
+
+    def _translate_home(self, plan: FailbackPlan, stand: Stand) -> Place | str:
+        """Return the place of a remote topic's reader in the topic that it was copied from."""
+        topic = self._naming.upstream_topic(stand.partition.topic)
+        home = TopicPartition(topic or stand.partition.topic, stand.partition.index)
+        settled = plan.settled.get(home)
+        if settled is None:
+            return f"{home} is no longer on {self._config.flow.source}"
+        if stand.offset >= settled.position.downstream:
+            skips = plan.action in {TailAction.DROP, TailAction.QUARANTINE}
+            return Place(home, settled.end if skips else settled.position.upstream)
+        runs = plan.view.runs.get(home)
+        exact = runs.upstream_of(stand.offset) if runs else None
+        return "nobody knows where it was copied from" if exact is None else Place(home, exact)
+
+
+def _movable(moves: Iterable[GroupMove]) -> list[GroupMove]:
+    """Return the groups of which everything can return: a group is at one place at a time."""
+    return [move for move in moves if not move.blocked]
+
+
+def _object_to(plan: FailbackPlan, asked: TailAction | None) -> Iterable[Objection]:
+    flow = plan.view.config.flow
+    if plan.tails and plan.action is None:
+        yield Objection(
+            f"{plan.lost} records of {flow.source} were never copied to {flow.target}. Say what becomes of "
+            "them: --tail replay, quarantine or drop; --list FILE shows them.",
+            forcible=False,
+        )
+    if plan.action is not None and asked not in {None, plan.action}:
+        yield Objection(
+            f"an earlier fail-back of {flow} began with --tail {plan.action.value}. Finish that one.",
+            forcible=False,
+        )
+    in_use = [move.group for move in plan.moves if move.in_use]
+    if in_use:
+        yield Objection(
+            f"{', '.join(in_use[:3])} still read from {flow.target}. Stop those consumers first, or use "
+            "--force: what they read from now on they read again."
+        )
+    for move in plan.moves:
+        if move.reason is not None:
+            yield Objection(f"{move.group}: {move.reason}. Stop its consumers there.")
