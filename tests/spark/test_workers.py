@@ -14,7 +14,7 @@ import pytest
 from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME
 
 from heliograph.embedded.ports import LOOPBACK, pick_port
-from tests.clusters import LiveCluster, eventually, unique_name
+from tests.clusters import LiveCluster, Outgoing, eventually, unique_name
 from tests.load import SteadyLoad, account
 from tests.mirrors import Mirror, assert_copied, unique_alias
 from tests.workers import worker_properties
@@ -82,6 +82,41 @@ def running(worker: OwnWorker, name: str) -> bool:
     return len(states) > 1 and set(states) == {"RUNNING"}
 
 
+def connector(
+    kind: str, alias: str, source: LiveCluster, target: LiveCluster, topics: str
+) -> dict[str, object]:
+    """Return one of the three connectors from a cluster of that alias to B."""
+    return {
+        "connector.class": f"org.apache.kafka.connect.mirror.Mirror{kind}Connector",
+        "source.cluster.alias": alias,
+        "source.cluster.bootstrap.servers": source.bootstrap,
+        "target.cluster.alias": "B",
+        "target.cluster.bootstrap.servers": target.bootstrap,
+        "topics": topics,
+        "heartbeats.replication.enabled": False,
+        **{f"{what}replication.factor": 1 for what in ("", "offset-syncs.topic.")},
+        **{f"{what}.topic.replication.factor": 1 for what in ("checkpoints", "heartbeats")},
+        "refresh.topics.interval.seconds": 1,
+    }
+
+
+def values_of(live: LiveCluster, topic: str) -> list[bytes | None]:
+    """Return the values of a topic's records; none where there is no such topic yet."""
+    return [r.value for r in live.consume(topic)] if live.partition_count(topic) else []
+
+
+def copies_arrive(
+    target: LiveCluster, remote: str, expected: list[bytes], worker: OwnWorker
+) -> None:
+    """Wait until a topic has these records, in any order, and no others."""
+    wanted = sorted(expected)
+    eventually(
+        lambda: sorted(v or b"" for v in values_of(target, remote)) == wanted,
+        60,
+        lambda: f"{remote} has {len(values_of(target, remote))} of {len(wanted)}\n{worker.tail()}",
+    )
+
+
 def longest_pause(target: LiveCluster, remote: str) -> tuple[float, float]:
     """Return the longest time in which a partition got no record, in seconds, and when it began.
 
@@ -111,17 +146,8 @@ def test_the_connectors_of_a_killed_worker_go_on_elsewhere_without_loss_or_repea
     )
     names = {kind: unique_name() for kind in KINDS}
     for kind, name in names.items():
-        config = {
-            "connector.class": f"org.apache.kafka.connect.mirror.Mirror{kind}Connector",
-            "source.cluster.alias": alias,
-            "source.cluster.bootstrap.servers": source.bootstrap,
-            "target.cluster.alias": "B",
-            "target.cluster.bootstrap.servers": target.bootstrap,
-            "topics": topic,
-            "heartbeats.replication.enabled": False,
+        config = connector(kind, alias, source, target, topic) | {
             "sync.topic.configs.enabled": False,
-            **{f"{what}replication.factor": 1 for what in ("", "offset-syncs.topic.")},
-            **{f"{what}.topic.replication.factor": 1 for what in ("checkpoints", "heartbeats")},
             "tasks.max": 2,
         }
         workers[0].ask(f"/connectors/{name}/config", "PUT", config)
@@ -161,6 +187,105 @@ def test_the_connectors_of_a_killed_worker_go_on_elsewhere_without_loss_or_repea
         eventually(lambda name=name: running(left, name), 60, left.tail)  # type: ignore[misc]
         left.ask(f"/connectors/{name}", "DELETE")
     assert left.ask("/connectors") == []
+
+
+def test_offsets_set_by_hand_and_reset_copy_again_exactly_what_they_say(
+    source: LiveCluster, target: LiveCluster, tmp_path: Path
+) -> None:
+    rewound, forgotten = source.create_topic(2), source.create_topic(2)
+    numbers = [b"%d" % n for n in range(20)]
+    for topic in (rewound, forgotten):
+        source.produce(topic, [Outgoing(v, partition=n % 2) for n, v in enumerate(numbers)])
+    alias = unique_alias()
+    there = {topic: f"{alias}.{topic}" for topic in (rewound, forgotten)}
+    names = {kind: unique_name() for kind in KINDS}
+    with OwnWorker(tmp_path, worker_properties(target)) as worker:
+        eventually(lambda: worker.ask("/") is not None, 60, worker.tail)
+        for kind, name in names.items():
+            config = connector(kind, alias, source, target, f"{rewound},{forgotten}")
+            worker.ask(f"/connectors/{name}/config", "PUT", config)
+        for remote in there.values():
+            copies_arrive(target, remote, numbers, worker)
+
+        name = names["Source"]
+        stop_connector(worker, name)
+        offsets = worker.ask(f"/connectors/{name}/offsets")["offsets"]
+        assert [entry["offset"] for entry in offsets] == [{"offset": 9}] * 4
+        changed = [
+            {**entry, "offset": {"offset": 0} if entry["partition"]["topic"] == rewound else None}
+            for entry in offsets
+        ]
+        worker.ask(f"/connectors/{name}/offsets", "PATCH", {"offsets": changed})
+        told = worker.ask(f"/connectors/{name}/offsets")["offsets"]
+        assert {entry["partition"]["topic"] for entry in told} == {rewound}
+        assert [entry["offset"] for entry in told] == [{"offset": 0}] * 2
+        worker.ask(f"/connectors/{name}/resume", "PUT")
+        # An offset of 0 says that the first record of a partition is done.
+        copies_arrive(target, there[rewound], numbers + numbers[2:], worker)
+        copies_arrive(target, there[forgotten], numbers * 2, worker)
+
+        for name in names.values():
+            stop_connector(worker, name)
+            worker.ask(f"/connectors/{name}/offsets", "DELETE")
+            assert worker.ask(f"/connectors/{name}/offsets") == {"offsets": []}
+            worker.ask(f"/connectors/{name}/resume", "PUT")
+        copies_arrive(target, there[rewound], numbers * 2 + numbers[2:], worker)
+        copies_arrive(target, there[forgotten], numbers * 3, worker)
+        for name in names.values():
+            eventually(lambda name=name: running(worker, name), 60, worker.tail)  # type: ignore[misc]
+
+
+def stop_connector(worker: OwnWorker, name: str) -> None:
+    worker.ask(f"/connectors/{name}/stop", "PUT")
+
+    def has_stopped() -> bool:
+        status = worker.ask(f"/connectors/{name}/status")
+        return bool(status["connector"]["state"] == "STOPPED" and not status["tasks"])
+
+    eventually(has_stopped, 60, worker.tail)
+
+
+def test_workers_restarted_one_by_one_go_on_with_late_topics_and_a_changed_setting(
+    source: LiveCluster, target: LiveCluster, workers: tuple[OwnWorker, OwnWorker]
+) -> None:
+    prefix = unique_name()
+    topics = [source.create_topic(2, name=f"{prefix}.first")]
+    numbers = [b"%d" % n for n in range(50)]
+    alias, name = unique_alias(), unique_name()
+    # Of the target's alias nothing becomes the name of a topic, so that it may have any characters.
+    config = connector("Source", alias, source, target, f"{prefix}.*") | {
+        "target.cluster.alias": "B /?é->",
+        "offset-syncs.topic.location": "target",
+    }
+    workers[0].ask(f"/connectors/{name}/config", "PUT", config)
+
+    def produce_and_check() -> None:
+        for topic in topics:
+            source.produce(topic, numbers)
+        for topic in topics:
+            expected = [v or b"" for v in values_of(source, topic)]
+            copies_arrive(target, f"{alias}.{topic}", expected, workers[0])
+
+    produce_and_check()
+    for restarted, other in (workers, workers[::-1]):
+        restarted.stop()
+        topics.append(source.create_topic(2, name=f"{prefix}.{len(topics)}-late"))
+        produce_and_check()
+        changed = config | {"producer.override.linger.ms": str(len(topics))}
+        other.ask(f"/connectors/{name}/config", "PUT", changed)
+        restarted.start()
+        eventually(lambda w=restarted: w.ask("/") is not None, 60, restarted.tail)  # type: ignore[misc]
+        produce_and_check()
+        for worker in workers:
+            eventually(
+                lambda w=worker, c=changed: all(  # type: ignore[misc]
+                    task["config"]["producer.override.linger.ms"]
+                    == c["producer.override.linger.ms"]
+                    for task in w.ask(f"/connectors/{name}/tasks")
+                ),
+                30,
+                worker.tail,
+            )
 
 
 def test_a_standalone_worker_takes_connectors_from_files_and_keeps_its_positions_in_one(
