@@ -45,6 +45,10 @@ COMMANDS: dict[str, Command] = {
     "translate-offsets": Command(
         "heliograph.cli.translate:translate_offsets", "Where a consumer group may continue."
     ),
+    "group-offset-sync": Command(
+        "heliograph.cli.group_offset_sync:group_offset_sync",
+        "Move consumer groups on the target, as MM2GroupOffsetSync does.",
+    ),
     "package": Command(
         "heliograph.cli.package:package", "Pack heliograph for the executors of a Spark cluster."
     ),
