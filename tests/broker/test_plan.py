@@ -1,8 +1,6 @@
 """What `heliograph plan` says is what then happens, and it does nothing itself; on real brokers."""
 
 import json
-import subprocess
-import sys
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -34,6 +32,7 @@ from heliograph.model import TopicPartition
 from heliograph.recovery.plan import plan_mirror
 from heliograph.recovery.plan_report import FlowPlan
 from tests.clusters import LiveCluster, Outgoing, eventually, unique_name
+from tests.commands import run_command
 from tests.mirrors import (
     Mirror,
     assert_copied,
@@ -69,13 +68,7 @@ def plan_of(config: FlowConfig) -> FlowPlan:
 
 def ask(*arguments: str) -> tuple[int, str, str]:
     """Run the command as a user does."""
-    done = subprocess.run(
-        [sys.executable, "-m", "heliograph", "plan", *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
+    done = run_command("plan", *arguments)
     return done.returncode, done.stdout, done.stderr
 
 

@@ -146,9 +146,23 @@ def _show_groups(flow: FlowPlan, console: Console) -> None:
     _print(
         console,
         "groups",
-        ("group", "partitions", "checkpoints to write", "to move", "why not moved"),
+        (
+            "group",
+            "partitions",
+            "ahead of the copy",
+            "checkpoints to write",
+            "to move",
+            "why not moved",
+        ),
         [
-            (g.group, str(g.partitions), str(g.checkpoints), str(g.moves), g.left_alone or "")
+            (
+                g.group,
+                str(g.partitions),
+                str(g.ahead),
+                str(g.checkpoints),
+                str(g.moves),
+                g.left_alone or "",
+            )
             for g in taken
         ],
     )

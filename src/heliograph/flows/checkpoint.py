@@ -47,10 +47,14 @@ class GroupSurvey:
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """Where groups stand on the target by now: by group, and what of it is worth writing."""
+    """Where groups stand on the target by now, and what of it is worth writing.
+
+    A group is `ahead` on as many partitions as it has read further than was copied.
+    """
 
     standing: Mapping[str, Mapping[TopicPartition, Checkpoint]]
     news: tuple[Checkpoint, ...]
+    ahead: Mapping[str, int]
     troubles: tuple[str, ...]
 
 
@@ -161,7 +165,8 @@ class Checkpointer:
                     news.append(checkpoint)
         troubles += self._histories.troubles()
         troubles += in_words(unread, "read on the source")
-        return Outlook(standing, tuple(news), tuple(troubles))
+        ahead = {group: self._count_ahead(offsets) for group, offsets in committed.items()}
+        return Outlook(standing, tuple(news), ahead, tuple(troubles))
 
     def _open(self) -> Appender:
         """Make the topic if it is not there, and take up the checkpoints that are in it."""
@@ -192,6 +197,12 @@ class Checkpointer:
         for partition, committed in offsets.items():
             if committed.offset >= 0 and self._accepts_topic(partition.topic):
                 yield partition
+
+    def _count_ahead(self, offsets: Mapping[TopicPartition, Committed]) -> int:
+        return sum(
+            (self._runs.end(partition) or 0) < offsets[partition].offset
+            for partition in self._counted(offsets)
+        )
 
     def _translate(
         self, group: str, offsets: Mapping[TopicPartition, Committed]

@@ -363,6 +363,7 @@ def _groups(desk: _Desk) -> tuple[tuple[GroupPlan, ...], list[str]]:
             GroupPlan(
                 group,
                 partitions=len(places),
+                ahead=outlook.ahead.get(group, 0),
                 checkpoints=news.get(group, 0),
                 moves=moves.get(group, 0),
                 left_alone=waits or alone.get(group),

@@ -73,11 +73,13 @@ class PartitionPlan:
 class GroupPlan:
     """A group of the source: `checkpoints` would be written for it, `moves` made on the target.
 
-    `passed_over` says why there are no checkpoints, `left_alone` why it is not moved.
+    `passed_over` says why there are no checkpoints, `left_alone` why it is not moved. On partitions
+    where it is `ahead` it has read what is not copied yet, and would read it again on the target.
     """
 
     group: str
     partitions: int = 0
+    ahead: int = 0
     checkpoints: int = 0
     moves: int = 0
     passed_over: str | None = None

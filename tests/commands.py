@@ -1,0 +1,40 @@
+"""Commands of heliograph, run as an operator types them."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+_ROOT = Path(__file__).parent.parent
+
+
+def command_line(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "heliograph", *arguments]
+
+
+def run_command(*arguments: str, within: float = 60) -> subprocess.CompletedProcess[str]:
+    """Run a command to its end, whatever its exit code."""
+    return subprocess.run(
+        command_line(*arguments),
+        cwd=_ROOT,
+        env=_environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=within,
+    )
+
+
+def start_command(*arguments: str) -> subprocess.Popen[str]:
+    """Start a command; the caller ends it and reads its standard error."""
+    return subprocess.Popen(
+        command_line(*arguments),
+        cwd=_ROOT,
+        env=_environment(),
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def _environment() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": "src"}
