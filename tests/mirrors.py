@@ -150,7 +150,9 @@ class Mirror:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self.is_alive:
+        if self.is_alive and kind is not None:
+            self.kill()  # what went wrong is said already
+        elif self.is_alive:
             self.stop()
         elif kind is None and self._process is not None:
             assert self._process.returncode == 0, f"the mirror died:\n{self.tail()}"

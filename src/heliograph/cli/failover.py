@@ -69,7 +69,9 @@ def failover(
     """Move consumer groups to the target of a flow, each to its exact offset, and hold the flow."""
     (config,) = select_flows(load_mirror(file), [flow])
     plan = _until(
-        lambda: plan_failover(config, groups, keeps_flow=keep_flow), lambda p: not p.behind, wait
+        lambda: plan_failover(config, groups, keeps_flow=keep_flow),
+        lambda p: not p.behind and not p.written,
+        wait,
     )
     if not as_json:
         _show_failover(plan, Console())
@@ -265,6 +267,7 @@ def _failover_json(plan: FailoverPlan) -> dict[str, Any]:
         "flow": str(plan.view.config.flow),
         "source_answers": plan.view.source is not None,
         "behind": plan.behind,
+        "written_meanwhile": plan.written,
         "heartbeat_age_ms": None if plan.heard_ms is None else plan.view.now_ms - plan.heard_ms,
         "held_since_ms": plan.view.hold.since_ms if plan.view.hold else None,
         "objections": [objection.sentence for objection in plan.objections],
@@ -315,6 +318,7 @@ def move_json(move: GroupMove) -> dict[str, Any]:
                 "exact": step.place.exact if step.place else None,
                 "committed_there": step.there,
                 "missing": step.missing,
+                "stale": step.stale,
                 "reason": step.reason,
             }
             for step in move.steps

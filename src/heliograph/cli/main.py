@@ -42,6 +42,12 @@ COMMANDS: dict[str, Command] = {
         "heliograph.cli.failover:failover", "Move consumer groups to the target of a flow."
     ),
     "failback": Command("heliograph.cli.failover:failback", "Undo a fail-over, exactly."),
+    "drill": Command(
+        "heliograph.cli.drill:drill", "Rehearse the loss of a cluster; measure what it costs."
+    ),
+    "explain": Command(
+        "heliograph.cli.explain:app", "Say whether a group could fail over, and why not."
+    ),
     "translate-offsets": Command(
         "heliograph.cli.translate:translate_offsets", "Where a consumer group may continue."
     ),
@@ -92,11 +98,11 @@ app = typer.Typer(
 
 def _show_version(wanted: bool) -> None:
     if wanted:
-        print(f"heliograph {_version()}")
+        print(f"heliograph {own_version()}")
         raise typer.Exit
 
 
-def _version() -> str:
+def own_version() -> str:
     """Return the installed version, or a checkout's own."""
     try:
         return importlib.metadata.version("heliograph")

@@ -40,14 +40,17 @@ class Place:
 class Step:
     """One partition of a group: where it was, where it goes on, and what it has there already.
 
-    `missing` are records it has not read and that are not there to go on with: None if the source
-    could not be asked. Without a `place` it cannot go on, and `reason` says why.
+    `missing` are records it has not read and that are not there to go on with; `stale` are records
+    that its checkpoint does not know it has read, so they are read again if the source is lost now.
+    Both are None if the source could not be asked. Without a `place` it cannot go on, and `reason`
+    says why.
     """
 
     stand: Stand
     place: Place | None
     there: int | None = None
     missing: int | None = None
+    stale: int | None = None
     reason: str | None = None
 
     @property
@@ -90,6 +93,11 @@ class GroupMove:
         return None if None in counts else sum(c for c in counts if c)
 
     @property
+    def stale(self) -> int | None:
+        counts = [step.stale for step in self.steps]
+        return None if None in counts else sum(c for c in counts if c)
+
+    @property
     def roughly(self) -> bool:
         """Whether some of it is read again, because a MirrorMaker 2 copied it."""
         return any(step.place and not step.place.exact for step in self.steps)
@@ -109,6 +117,7 @@ def plan_moves(
     translate: Callable[[Stand], Place | str],
     views: Views,
     missing: Callable[[Stand], int | None],
+    stale: Callable[[str, Stand], int | None] = lambda *_: None,
 ) -> list[GroupMove]:
     """Return what is to be done for each group; `translate` gives a place, or why there is none."""
     moves = []
@@ -117,10 +126,11 @@ def plan_moves(
         for stand in its:
             place = translate(stand)
             if isinstance(place, str):
-                steps.append(Step(stand, None, missing=missing(stand), reason=place))
+                behind, unknown = missing(stand), stale(group, stand)
+                steps.append(Step(stand, None, None, behind, unknown, place))
                 continue
             there = views.there.get(group, {}).get(place.partition)
-            steps.append(Step(stand, place, there, missing(stand)))
+            steps.append(Step(stand, place, there, missing(stand), stale(group, stand)))
         state = views.target_states.get(group, "")
         reason = refusal_to_sync(state) if steps else NO_CHECKPOINT
         steps.sort(key=lambda step: step.stand.partition)

@@ -22,7 +22,7 @@ from heliograph.policy.checkpoints import downstream_topic
 from heliograph.policy.filters import NameFilter
 from heliograph.policy.moves import NOT_COPIED, GroupMove, Place, Stand, Views, plan_moves
 from heliograph.recovery.settle import Settled, settle
-from heliograph.recovery.view import FlowView, GroupsView, look
+from heliograph.recovery.view import FlowView, GroupsView, look, read_ends
 from heliograph.wire.hold_records import Hold
 
 OnGroup = Callable[[str, int, int], None]
@@ -38,13 +38,17 @@ class Objection:
 
 @dataclass(frozen=True, slots=True)
 class FailoverPlan:
-    """What a fail-over would do, and what speaks against it. `settled` is empty if the source is gone."""
+    """What a fail-over would do, and what speaks against it.
+
+    `settled` is empty if the source is gone; `written` is how far its topics grew while we looked.
+    """
 
     view: FlowView
     moves: tuple[GroupMove, ...]
     settled: Mapping[TopicPartition, Settled]
     objections: tuple[Objection, ...]
     keeps_flow: bool
+    written: int = 0
 
     @property
     def behind(self) -> int | None:
@@ -83,8 +87,13 @@ def plan_failover(
     """Look at both ends, and decide. `groups` is a regular expression that matches whole names."""
     with closing(Cluster(config.source_admin)) as source, closing(Cluster(config.target)) as target:
         view = look(config, source, target)
-        settled = settle(view, source, target) if view.source is not None else {}
-        return decide_failover(view, settled, groups, keeps_flow=keeps_flow)
+        settled, written = {}, 0
+        if view.source is not None:
+            settled = settle(view, source, target)
+            written = sum(read_ends(config, source, view.source.ends).values()) - sum(
+                view.source.ends.values()
+            )
+        return decide_failover(view, settled, groups, keeps_flow=keeps_flow, written=written)
 
 
 def decide_failover(
@@ -93,9 +102,10 @@ def decide_failover(
     groups: str | None = None,
     *,
     keeps_flow: bool = False,
+    written: int = 0,
 ) -> FailoverPlan:
     """Return what to do, by what was seen."""
-    stands = choose_groups(_stands(view), groups, view)
+    stands = choose_groups(find_stands(view), groups, view)
     views = Views(
         view.source.groups.states if view.source else {}, view.groups.states, there(view.groups)
     )
@@ -106,8 +116,15 @@ def decide_failover(
             return None
         return max(its.end - max(its.position.upstream, stand.offset), 0)
 
-    moves = plan_moves(stands, lambda stand: translate(view, stand), views, missing)
-    plan = FailoverPlan(view, tuple(moves), settled, (), keeps_flow)
+    def stale(group: str, stand: Stand) -> int | None:
+        if view.source is None:
+            return None
+        found = view.checkpoints.get(group, {}).get(view.remote(stand.partition))
+        known = found.checkpoint.upstream if found else view.source.starts[stand.partition]
+        return max(stand.offset - known, 0)
+
+    moves = plan_moves(stands, lambda stand: translate(view, stand), views, missing, stale)
+    plan = FailoverPlan(view, tuple(moves), settled, (), keeps_flow, written)
     return replace(plan, objections=tuple(object_to(plan)))
 
 
@@ -138,7 +155,7 @@ def there(groups: GroupsView) -> dict[str, dict[TopicPartition, int]]:
     }
 
 
-def _stands(view: FlowView) -> dict[str, list[Stand]]:
+def find_stands(view: FlowView) -> dict[str, list[Stand]]:
     """Return where each group stands on the source, as the source says or else its checkpoints."""
     config = view.config
     settings = config.checkpoints
@@ -203,6 +220,11 @@ def object_to(plan: FailoverPlan) -> Iterable[Objection]:
         yield Objection(
             f"{flow.source} answers, and {behind} records of it are not on {flow.target} yet: they would be "
             "left behind. Stop its producers and let the mirror catch up (--wait), or use --force."
+        )
+    if plan.written > 0 and not plan.keeps_flow:
+        yield Objection(
+            f"{flow.source} is still written to ({plan.written} records just now), and what comes later would "
+            "be left behind. Stop its producers, or use --keep-flow or --force."
         )
     in_use = [move.group for move in plan.moves if move.in_use]
     if in_use:

@@ -153,14 +153,7 @@ def _look_at_source(config: FlowConfig, source: Cluster) -> tuple[SourceView | N
         }
         partitions = [p for topic in topics.values() for p in topic.partitions]
         starts = patiently(lambda: list_offsets(source, partitions, EARLIEST)) if topics else {}
-        committed_only = config.isolation_level == "read_committed"
-        ends = (
-            patiently(
-                lambda: list_offsets(source, partitions, LATEST, committed_only=committed_only)
-            )
-            if topics
-            else {}
-        )
+        ends = read_ends(config, source, partitions)
         return SourceView(topics, starts, ends, _groups(source, None)), None
     except ClusterUnreachable as exc:
         return None, str(exc)
@@ -168,6 +161,17 @@ def _look_at_source(config: FlowConfig, source: Cluster) -> tuple[SourceView | N
         if not exc.retriable:
             raise
         return None, str(exc)
+
+
+def read_ends(
+    config: FlowConfig, source: Cluster, partitions: Iterable[TopicPartition]
+) -> dict[TopicPartition, int]:
+    """Return how far partitions of the source can be read by this flow now."""
+    wanted = list(partitions)
+    committed_only = config.isolation_level == "read_committed"
+    if not wanted:
+        return {}
+    return patiently(lambda: list_offsets(source, wanted, LATEST, committed_only=committed_only))
 
 
 def _groups(cluster: Cluster, wanted: Iterable[str] | None) -> GroupsView:
