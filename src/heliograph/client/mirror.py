@@ -1,4 +1,4 @@
-"""What an application imports: MirrorMaker's MirrorClient and RemoteClusterUtils, and exact offsets.
+"""MirrorMaker's MirrorClient and RemoteClusterUtils, and exact offsets.
 
 It asks the cluster that things are mirrored to; neither the source nor the mirror has to be alive.
 Wherever a cluster is asked for, its bootstrap servers, an Endpoint or client properties do. Nothing
@@ -25,20 +25,6 @@ from heliograph.policy import topology
 from heliograph.policy.naming import DefaultNaming, NamingPolicy, naming_for, runs_topic
 from heliograph.policy.runs import RunMap, read_run_maps
 from heliograph.wire.mirror_records import Checkpoint, decode_checkpoint
-
-__all__ = [
-    "Endpoint",
-    "MirrorClient",
-    "OffsetAndMetadata",
-    "RunMap",
-    "TopicPartition",
-    "checkpoint_topics",
-    "heartbeat_topics",
-    "remote_topics",
-    "replication_hops",
-    "translate_offsets",
-    "upstream_clusters",
-]
 
 PATIENCE = timedelta(seconds=30)
 _OWN_KEYS = CLIENT_KEYS | {"client.id"}

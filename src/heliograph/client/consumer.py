@@ -1,0 +1,393 @@
+"""A consumer that goes on on another cluster when its own is gone, and comes back.
+
+Each member of a group moves by itself, and the first one there commits for all of them:
+
+    the cluster is silent for `detect_after`  ->  what the group had committed, as last seen, becomes
+    offsets of the other one (places.py)  ->  committed there for the group, never taking it back
+    ->  a moment for the others to add what only they know  ->  join the group there
+
+A cluster that is not gone is left in order: everybody leaves first, then the last positions are moved.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from types import TracebackType
+from typing import Any, Literal, Self, TypeAlias
+
+from heliograph.client.member import SESSION_TIMEOUT, Member, Record
+from heliograph.client.mirror import Where, client_endpoint, client_naming
+from heliograph.client.passage import Passage
+from heliograph.client.places import NotTranslated, Plan, Stream, refuse_same_names
+from heliograph.client.watch import Pulse, Watch
+from heliograph.config import settings_connector as settings
+from heliograph.errors import (
+    ClusterUnreachable,
+    ConfigError,
+    DeadlinePassed,
+    KafkaFault,
+    MirrorError,
+)
+from heliograph.model import Endpoint, TopicPartition
+from heliograph.policy.naming import DefaultNaming, NamingPolicy, runs_topic
+
+log = logging.getLogger(__name__)
+
+_SLICE = timedelta(milliseconds=200)
+_LONGEST_INTERVAL = timedelta(seconds=1)
+_ASKING = timedelta(seconds=2)
+_LATER = 3  # intervals, in which members notice after the first one did
+_SESSION_TIMEOUT_MS = 45_000
+
+Why: TypeAlias = Literal["gone", "told", "home is back"]
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """One change of the cluster: when, why, and where the group went on."""
+
+    at: datetime
+    source: str
+    target: str
+    why: Why
+    took: timedelta
+    plan: Plan
+
+    @property
+    def repeats(self) -> int:
+        """How many records the group may get again, at most."""
+        return self.plan.repeats
+
+    @property
+    def offsets(self) -> dict[TopicPartition, int]:
+        """Where the group went on, by partitions of the cluster it went to."""
+        return {partition: place.offset for partition, place in self.plan.places.items()}
+
+
+class FailoverConsumer:
+    """A member of a consumer group that is at home on one cluster and may go on on another.
+
+    For one thread. Either iterate over it or poll, and `commit` what was processed.
+    """
+
+    def __init__(
+        self,
+        topics: Iterable[str],
+        *,
+        group_id: str,
+        home: tuple[str, Where],
+        other: tuple[str, Where],
+        others: Iterable[str] = (),
+        start: str | None = None,
+        naming: NamingPolicy | str | None = None,
+        detect_after: timedelta = timedelta(seconds=10),
+        return_home: bool = False,
+        exact_within: timedelta = timedelta(seconds=15),
+        gather_within: timedelta = timedelta(seconds=60),
+        auto_offset_reset: str | None = None,
+        **options: Any,
+    ) -> None:
+        """Connect to nothing yet.
+
+        Args:
+            topics: what to read, by names at home, where it is written.
+            group_id: the group, on both clusters.
+            home: the cluster to be on, as (alias, bootstrap servers or client properties).
+            other: the cluster to go to when home is gone, likewise.
+            others: what to read that is written on the other cluster, by names there.
+            start: the alias of the cluster to begin on. Without it that is home, unless the group is in
+                use on the other one alone.
+            naming: how the mirror names remote topics: an object, or as `replication.policy.class`.
+            detect_after: a cluster of which no broker answers for so long is gone.
+            return_home: whether to go home by itself once home has answered for `detect_after` again.
+            exact_within: how long to wait for a run map that is behind, rather than repeat records.
+            gather_within: how long to wait for the other members before leaving a cluster that lives.
+            auto_offset_reset: earliest or latest, where nobody knows where to go on; without it that
+                raises NotTranslated.
+            options: settings of kafka-python's KafkaConsumer, for both clusters.
+        """
+        self._group = group_id
+        self._naming = _naming(naming)
+        self._sites = {alias: _endpoint(alias, where) for alias, where in (home, other)}
+        if len(self._sites) != 2:
+            raise ConfigError(f"home and other are both called {home[0]}. Give them two aliases.")
+        self.home, self.other = home[0], other[0]
+        self._streams = [
+            *(Stream(self.home, topic) for topic in topics),
+            *(Stream(self.other, topic) for topic in others),
+        ]
+        if not self._streams:
+            raise ConfigError(f"{group_id}: no topics to read. Name at least one.")
+        refuse_same_names(self._streams, self._sites, self._naming)
+        self._detect_after = detect_after
+        self._interval = min(detect_after / 10, _LONGEST_INTERVAL)
+        self._return_home = return_home
+        self._exact_within = exact_within
+        self._gather_within = gather_within
+        self._strict = auto_offset_reset is None
+        self._options = dict(options)
+        if auto_offset_reset is not None:
+            self._options["auto_offset_reset"] = auto_offset_reset
+        session = int(options.get(SESSION_TIMEOUT, _SESSION_TIMEOUT_MS))
+        self._session_timeout = timedelta(milliseconds=session)
+        self._member: Member | None = None
+        self._watch: Watch | None = None
+        self._home_pulse: Pulse | None = None
+        self._former: dict[str, str] = {}
+        self._begun = start is not None
+        self._closed = False
+        self._retry_at = 0.0
+        if start is not None and start not in self._sites:
+            raise ConfigError(
+                f"{start} is neither {self.home} nor {self.other}. Start on one of them."
+            )
+        self.cluster = start or self.home
+        self.moves: list[Move] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Leave the group; what was not committed is read again by whoever goes on."""
+        self._closed = True
+        self._leave()
+        self._unattend()
+
+    def __iter__(self) -> Iterator[Record]:
+        return self
+
+    def __next__(self) -> Record:
+        """Return the next record, however long that takes; it ends when the consumer is closed."""
+        while not self._closed:
+            member = self._stand()
+            if member is None:
+                self._pause()
+            elif (record := member.next(_SLICE)) is not None:
+                return record
+        raise StopIteration
+
+    def poll(
+        self, within: timedelta = timedelta(seconds=1), max_records: int | None = None
+    ) -> list[Record]:
+        """Return the records that are there, none if none come in time.
+
+        A move takes the time that it takes. Records are kafka-python's, each with its topic's name on the
+        cluster it was read from.
+        """
+        deadline = time.monotonic() + within.total_seconds()
+        while True:
+            left = timedelta(seconds=max(deadline - time.monotonic(), 0))
+            member = self._stand()
+            found = member.poll(min(left, _SLICE), max_records) if member else []
+            if found or time.monotonic() >= deadline:
+                return found
+            if member is None:
+                self._pause()
+
+    def commit(self, within: timedelta = timedelta(seconds=60)) -> None:
+        """Commit all that was handed out, and return when a cluster has stored it.
+
+        If its cluster goes away meanwhile, the consumer moves, and the other one has it. KafkaFault says
+        that the group went on without this member, which gets records again.
+        """
+        deadline = time.monotonic() + within.total_seconds()
+        member, watch = self._member, self._watch
+        consumed = member.consumed() if member else {}
+        if member is None or watch is None or not consumed:
+            return
+        while True:
+            try:
+                if self._member is member:
+                    member.commit(consumed, _ASKING)
+                    watch.note_commit(consumed)
+                    return
+            except DeadlinePassed as exc:
+                log.debug("group=%s %s", self._group, exc)
+            if watch.silence() >= self._detect_after:
+                watch.note_commit(consumed)
+                if self._try_to_move("gone"):
+                    return
+                self._pause()
+            if time.monotonic() > deadline:
+                doing = f"commit for group {self._group} on {self.cluster}"
+                raise DeadlinePassed(doing, within.total_seconds())
+
+    def move_to(self, cluster: str) -> None:
+        """Go on on a cluster now; of several members, each has to be told.
+
+        Commit first: what is not committed is read again there.
+        """
+        if cluster not in self._sites:
+            known = " nor ".join(self._sites)
+            raise ConfigError(
+                f"{cluster} is neither {known}. Name one of this consumer's clusters."
+            )
+        self._begin()
+        if cluster != self.cluster:
+            self._move("told")
+
+    def assignment(self) -> set[TopicPartition]:
+        """Return the partitions that this member reads now, by their names on its cluster."""
+        return self._member.assignment() if self._member else set()
+
+    def home_topic(self, topic: str) -> str:
+        """Return what a topic is called at home, given what it is called on this cluster."""
+        for stream in self._streams:
+            if stream.on(self.cluster, self._naming) == topic:
+                return stream.on(self.home, self._naming)
+        return topic
+
+    def _stand(self) -> Member | None:
+        """Return the member to read with, after a move if one is due; None while no cluster answers."""
+        self._begin()
+        watch = self._watch
+        if watch is not None and watch.silence() >= self._detect_after:
+            self._try_to_move("gone")
+        elif self._home_pulse is not None and self._home_pulse.answering() >= self._detect_after:
+            self._try_to_move("home is back")
+        if self._member is None:
+            self._join()
+        return self._member
+
+    def _begin(self) -> None:
+        """Begin on the other cluster if the group is in use there alone, at home if nothing was said."""
+        if self._watch is not None:
+            return
+        if not self._begun:
+            passage = self._passage(self.home)
+            there, here = (
+                _tell(passage.is_in_use, self._sites[a]) for a in (self.other, self.home)
+            )
+            if there and not here:
+                self.cluster = self.other
+            self._begun = True
+        self._attend()
+
+    def _attend(self) -> None:
+        """Watch the cluster that the consumer is on, and home from elsewhere."""
+        self._unattend()
+        elsewhere = self._elsewhere()
+        topics = [stream.on(self.cluster, self._naming) for stream in self._streams]
+        runs = runs_topic(self._naming, elsewhere)
+        endpoint = self._sites[self.cluster]
+        self._watch = Watch(endpoint, self._interval, self._group, topics, runs)
+        self._watch.start()
+        if self._return_home and self.cluster != self.home:
+            self._home_pulse = Pulse(self._sites[self.home], self._interval)
+            self._home_pulse.start()
+
+    def _unattend(self) -> None:
+        for pulse in (self._watch, self._home_pulse):
+            if pulse is not None:
+                pulse.stop()
+        self._watch = self._home_pulse = None
+
+    def _try_to_move(self, why: Why) -> bool:
+        """Move, or stay and try again some time later if the other cluster is no better."""
+        if time.monotonic() < self._retry_at:
+            return False
+        try:
+            self._move(why)
+        except MirrorError as exc:
+            passes = isinstance(exc, ClusterUnreachable | DeadlinePassed) or (
+                isinstance(exc, KafkaFault) and exc.retriable
+            )
+            # Nobody has to go home: what stands in the way is told, and reading goes on.
+            if why == "gone" and not passes:
+                raise
+            self._retry_at = time.monotonic() + self._detect_after.total_seconds()
+            log.warning("group=%s stays on %s: %s", self._group, self.cluster, exc)
+            return False
+        return True
+
+    def _move(self, why: Why) -> None:
+        began, at = time.monotonic(), datetime.now(UTC)
+        source, target = self.cluster, self._elsewhere()
+        log.info("group=%s moves from %s to %s: %s", self._group, source, target, why)
+        passage, watch = self._passage(target), self._watch
+        assert watch is not None, "a consumer that has begun watches its cluster"
+        if why == "gone":
+            plan = self._check(passage.plan(watch.seen, self._exact_within, is_alive=False))
+            self._leave()
+        else:
+            self._check(passage.plan(passage.ask_source, timedelta(0), is_alive=True))
+            self._leave()
+            passage.await_empty(self._gather_within)
+            plan = self._check(passage.plan(passage.ask_source, self._exact_within, is_alive=True))
+        plan = passage.commit(plan, self._former.pop(target, None), self._session_timeout)
+        if why == "gone":
+            time.sleep(self._interval.total_seconds() * _LATER)
+        self.cluster = target
+        self._attend()
+        self._join()
+        move = Move(at, source, target, why, timedelta(seconds=time.monotonic() - began), plan)
+        self.moves.append(move)
+        log.info("group=%s is on %s repeats=%d at most", self._group, target, plan.repeats)
+        for partition in plan.absent:
+            log.warning(
+                "group=%s %s of %s is not on %s. Come back to %s to read it.",
+                *(self._group, partition, source, target, source),
+            )
+
+    def _check(self, plan: Plan) -> Plan:
+        if self._strict and plan.unknown:
+            raise NotTranslated(self._group, self._elsewhere(), plan.unknown)
+        return plan
+
+    def _join(self) -> None:
+        """Open a member on the cluster; it joins when it is asked for records."""
+        topics = [stream.on(self.cluster, self._naming) for stream in self._streams]
+        endpoint = self._sites[self.cluster]
+        try:
+            self._member = Member(endpoint, self._group, topics, self._options, within=_ASKING)
+        except ClusterUnreachable as exc:
+            log.debug("group=%s %s", self._group, exc)
+
+    def _leave(self) -> None:
+        member, self._member = self._member, None
+        if member is not None:
+            self._former[self.cluster] = member.member_id
+            member.close()
+
+    def _passage(self, target: str) -> Passage:
+        source = self.other if target == self.home else self.home
+        ends = self._sites[source], self._sites[target]
+        return Passage(self._group, self._streams, self._naming, *ends)
+
+    def _elsewhere(self) -> str:
+        return self.other if self.cluster == self.home else self.home
+
+    def _pause(self) -> None:
+        time.sleep(_SLICE.total_seconds())
+
+
+def _tell(ask: Callable[[Endpoint], bool], endpoint: Endpoint) -> bool:
+    """Return what is told, False where nobody answers."""
+    try:
+        return ask(endpoint)
+    except (ClusterUnreachable, KafkaFault) as exc:
+        log.info("cluster=%s cannot be asked who is in a group: %s", endpoint.cluster, exc)
+        return False
+
+
+def _endpoint(alias: str, where: Where) -> Endpoint:
+    if isinstance(where, str):
+        where = {"bootstrap.servers": where}
+    found = where if isinstance(where, Endpoint) else client_endpoint(where, "consumer.")
+    return replace(found, cluster=alias)
+
+
+def _naming(naming: NamingPolicy | str | None) -> NamingPolicy:
+    if isinstance(naming, str):
+        return client_naming({settings.REPLICATION_POLICY_CLASS.name: naming})
+    return naming or DefaultNaming()

@@ -1,0 +1,178 @@
+"""A group's way from one cluster to another: what both of them tell, and the commit on the other side."""
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing
+from dataclasses import replace
+from datetime import timedelta
+
+from heliograph.client.member import leave_group
+from heliograph.client.mirror import MirrorClient
+from heliograph.client.places import Entered, How, Left, Place, Plan, Stream, plan_move
+from heliograph.errors import DeadlinePassed, KafkaFault, NotMirrored
+from heliograph.kafka.cluster import Cluster, patiently
+from heliograph.kafka.groups import Committed, commit_offsets, fetch_committed, list_groups
+from heliograph.kafka.offsets import EARLIEST, LATEST, list_offsets
+from heliograph.model import Endpoint, TopicPartition
+from heliograph.policy.checkpoints import refusal_to_sync
+from heliograph.policy.naming import NamingPolicy
+
+_PATIENCE = timedelta(seconds=5)
+_READING = timedelta(seconds=60)
+_PAUSE = 0.5
+
+
+class Passage:
+    """From `source` to `target`; each call opens and closes its own connections."""
+
+    def __init__(
+        self,
+        group: str,
+        streams: Sequence[Stream],
+        naming: NamingPolicy,
+        source: Endpoint,
+        target: Endpoint,
+    ) -> None:
+        self._group = group
+        self._streams = streams
+        self._naming = naming
+        self._source = source
+        self._target = target
+
+    def ask_source(self) -> Left:
+        """Return what the cluster that is left tells now."""
+        topics = self._names(self._source.cluster)
+        with closing(Cluster(self._source)) as cluster:
+            found = patiently(lambda: cluster.describe(topics), _PATIENCE)
+            committed = self._committed(cluster)
+        with MirrorClient(self._source, naming=self._naming, patience=_PATIENCE) as client:
+            runs = client.run_maps(self._target.cluster, _READING)
+        counts = {name: len(topic.leaders) for name, topic in found.items()}
+        return Left(self._source.cluster, committed, counts, runs)
+
+    def plan(self, see: Callable[[], Left], wait: timedelta, *, is_alive: bool) -> Plan:
+        """Return where the group goes on, having waited for run maps that are behind.
+
+        One that is kept on the source does not change any more unless that `is_alive`.
+        """
+        deadline = time.monotonic() + wait.total_seconds()
+        while True:
+            plan = plan_move(self._streams, see(), self._ask_target(), self._naming)
+            if not plan.may_improve(is_alive=is_alive) or time.monotonic() > deadline:
+                return plan
+            time.sleep(_PAUSE)
+
+    def commit(self, plan: Plan, former_member: str | None, within: timedelta) -> Plan:
+        """Commit what the group is behind, while nobody is in it; return how the plan came out.
+
+        Others may have come over before, and committed and gone on: then there is nothing to do. Who was
+        in the group when the cluster died still is when that is back, until the session times out.
+        """
+        deadline = time.monotonic() + within.total_seconds()
+        with closing(Cluster(self._target)) as cluster:
+            while True:
+                there = self._committed(cluster)
+                plan = replace(plan, places=_after(plan, there))
+                if not plan.commits:
+                    return plan
+                if former_member:
+                    leave_group(cluster, self._group, former_member)
+                    former_member = None
+                if self._commit_once(cluster, plan.commits):
+                    return plan
+                if time.monotonic() > deadline:
+                    if any(partition not in there for partition in plan.commits):
+                        doing = f"{self._committing}, which is in use there"
+                        raise DeadlinePassed(doing, within.total_seconds())
+                    return replace(plan, places=_repeating(plan, there))
+                time.sleep(_PAUSE)
+
+    def _commit_once(self, cluster: Cluster, wanted: dict[TopicPartition, int]) -> bool:
+        """Commit, unless the group is in use; return whether all of it was."""
+        if _is_in_use(cluster, self._group):
+            return False
+        offsets = {partition: Committed(offset, "") for partition, offset in wanted.items()}
+        refused = commit_offsets(cluster, self._group, offsets, _PATIENCE)
+        if refused and not _is_in_use(cluster, self._group):
+            raise KafkaFault(self._committing, next(iter(refused.values())), retriable=False)
+        return not refused
+
+    @property
+    def _committing(self) -> str:
+        return f"commit for group {self._group} on {self._target.cluster}"
+
+    def is_in_use(self, endpoint: Endpoint) -> bool:
+        """Whether the group has members on a cluster; ClusterUnreachable at once if nobody answers."""
+        with closing(Cluster(endpoint)) as cluster:
+            cluster.describe(())
+            return _is_in_use(cluster, self._group)
+
+    def await_empty(self, within: timedelta) -> None:
+        """Return when the last member has left the group on the source."""
+        deadline = time.monotonic() + within.total_seconds()
+        with closing(Cluster(self._source)) as cluster:
+            while _is_in_use(cluster, self._group):
+                if time.monotonic() > deadline:
+                    doing = f"leave {self._source.cluster} with group {self._group}, which has more members"
+                    raise DeadlinePassed(doing, within.total_seconds())
+                time.sleep(_PAUSE)
+
+    def _ask_target(self) -> Entered:
+        with MirrorClient(self._target, naming=self._naming, patience=_PATIENCE) as client:
+            source = self._source.cluster
+            runs = client.run_maps(source, _READING)
+            try:
+                told = client.remote_consumer_offsets(self._group, source, _READING)
+            except NotMirrored:
+                told = {}
+        topics = self._names(self._target.cluster)
+        with closing(Cluster(self._target)) as cluster:
+            committed = self._committed(cluster)
+            found = patiently(lambda: cluster.describe(topics), _PATIENCE)
+            partitions = [p for topic in found.values() for p in topic.partitions]
+            # After the maps: whatever they tell of is there.
+            starts, ends = (_list(cluster, partitions, which) for which in (EARLIEST, LATEST))
+        checkpoints = {partition: its.offset for partition, its in told.items()}
+        return Entered(self._target.cluster, starts, ends, committed, checkpoints, runs)
+
+    def _committed(self, cluster: Cluster) -> dict[TopicPartition, int]:
+        committed, unread = fetch_committed(cluster, [self._group], _PATIENCE)
+        for reason in unread.values():
+            raise KafkaFault(f"fetch the offsets of group {self._group}", reason, retriable=True)
+        return {p: its.offset for p, its in committed[self._group].items() if its.offset >= 0}
+
+    def _names(self, cluster: str) -> list[str]:
+        return [stream.on(cluster, self._naming) for stream in self._streams]
+
+
+def _list(
+    cluster: Cluster, partitions: Iterable[TopicPartition], which: int
+) -> dict[TopicPartition, int]:
+    return patiently(lambda: list_offsets(cluster, partitions, which), _PATIENCE)
+
+
+def _is_in_use(cluster: Cluster, group: str) -> bool:
+    listed = list_groups(cluster).get(group)
+    return listed is not None and refusal_to_sync(listed.state) is not None
+
+
+def _after(plan: Plan, there: dict[TopicPartition, int]) -> dict[TopicPartition, Place]:
+    """Return the places of a plan now that the group has committed `there`."""
+    return {
+        partition: Place(there[partition], How.THERE)
+        if partition in there and there[partition] >= place.offset and place.how is not How.THERE
+        else place
+        for partition, place in plan.places.items()
+    }
+
+
+def _repeating(plan: Plan, there: dict[TopicPartition, int]) -> dict[TopicPartition, Place]:
+    """Return the places of a plan of which nothing could be committed: the group is behind them."""
+    return {
+        partition: Place(
+            there[partition], How.THERE, place.offset - there[partition] + place.repeats
+        )
+        if place.how is not How.THERE
+        else place
+        for partition, place in plan.places.items()
+    }

@@ -1,0 +1,250 @@
+"""Where the reader of a partition goes on after its group moved to another cluster. Decides, asks nobody.
+
+    t on A  --copied-->  A.t on B     from A to B: where B keeps it that A's offset went
+                                      from B to A: where B keeps it that B's offset came from
+
+A  A place is at or before the first record that the group has not read: nothing is passed over.
+B  A group is never taken back on the cluster that it goes to.
+C  What cannot be translated has no place; it is for the reader to say what then.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+from heliograph.errors import ConfigError, MirrorError
+from heliograph.model import TopicPartition
+from heliograph.policy.naming import NamingPolicy
+from heliograph.policy.runs import RunMap
+
+_SHOWN = 3
+
+
+class NotTranslated(MirrorError):
+    """A group cannot go on on a cluster, because nobody knows where."""
+
+    def __init__(self, group: str, cluster: str, reasons: tuple[str, ...]) -> None:
+        super().__init__(group, cluster, reasons)
+        self.group = group
+        self.cluster = cluster
+        self.reasons = reasons
+
+    def __str__(self) -> str:
+        more = len(self.reasons) - _SHOWN
+        told = "; ".join(self.reasons[:_SHOWN]) + (f"; and {more} more" if more > 0 else "")
+        return (
+            f"{self.group}: cannot tell where to go on on {self.cluster} ({told}). "
+            "Check that the mirror copies these topics and looks after this group, or give "
+            "auto_offset_reset to say where to begin."
+        )
+
+
+class How(Enum):
+    """What a place is known from."""
+
+    EXACT = "the run map"
+    CHECKPOINT = "its checkpoint"
+    THERE = "the group was there already"
+    BEGINNING = "nothing is copied to this partition, so none of it was read"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The next offset to read, and how many records the group may get again from there at most.
+
+    `ahead` are records it may have read that are not on this cluster. Should the cluster they are on
+    come back, a mirror brings them, and they come again too.
+    """
+
+    offset: int
+    how: How
+    repeats: int = 0
+    ahead: int = 0
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Stream:
+    """A topic by the cluster it is written on, and its name there."""
+
+    origin: str
+    topic: str
+
+    def on(self, cluster: str, naming: NamingPolicy) -> str:
+        """Return what it is called on a cluster."""
+        if cluster == self.origin:
+            return self.topic
+        return naming.format_remote_topic(self.origin, self.topic)
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """The cluster that a group leaves, as it was last seen.
+
+    `runs` are kept there, and tell where the records of the cluster that is entered went, by
+    partitions of that one.
+    """
+
+    cluster: str
+    committed: Mapping[TopicPartition, int] = field(default_factory=dict)
+    counts: Mapping[str, int] = field(default_factory=dict)
+    runs: Mapping[TopicPartition, RunMap] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Entered:
+    """The cluster that a group goes to; every partition of its topics has a start and an end.
+
+    `runs` are kept here, by partitions of the cluster that is left.
+    """
+
+    cluster: str
+    starts: Mapping[TopicPartition, int]
+    ends: Mapping[TopicPartition, int]
+    committed: Mapping[TopicPartition, int] = field(default_factory=dict)
+    checkpoints: Mapping[TopicPartition, int] = field(default_factory=dict)
+    runs: Mapping[TopicPartition, RunMap] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Where a group goes on, by partitions of the cluster it goes to.
+
+    `unknown` says why a partition, or a topic as a whole, has no place. `absent` are partitions of the
+    cluster it leaves that the other one lacks: what it had there to read cannot be read now.
+    """
+
+    places: Mapping[TopicPartition, Place]
+    unknown: tuple[str, ...]
+    absent: tuple[TopicPartition, ...]
+
+    @property
+    def commits(self) -> dict[TopicPartition, int]:
+        """What has to be committed for the group before anybody reads."""
+        return {p: its.offset for p, its in self.places.items() if its.how is not How.THERE}
+
+    @property
+    def repeats(self) -> int:
+        return sum(place.repeats for place in self.places.values())
+
+    def may_improve(self, *, is_alive: bool) -> bool:
+        """Whether it may get better: records are there of which a run map does not tell yet.
+
+        The map of what comes from the cluster that is left is kept on the other one; one that is kept
+        on a cluster which is not alive stays as it is.
+        """
+        unsure = [p for p in self.places.values() if p.how is How.EXACT and p.repeats]
+        return any(is_alive or place.ahead for place in unsure)
+
+
+def plan_move(
+    streams: Iterable[Stream], left: Left, entered: Entered, naming: NamingPolicy
+) -> Plan:
+    """Return where a group that reads `streams` goes on."""
+    places: dict[TopicPartition, Place] = {}
+    unknown: list[str] = []
+    absent: list[TopicPartition] = []
+    for stream in streams:
+        topic, before = (stream.on(at.cluster, naming) for at in (entered, left))
+        indexes = sorted(p.index for p in entered.ends if p.topic == topic)
+        if not indexes:
+            unknown.append(f"there is no topic {topic}")
+            continue
+        for index in indexes:
+            place = _find_place(stream, index, left, entered, naming)
+            if isinstance(place, Place):
+                places[TopicPartition(topic, index)] = place
+            else:
+                unknown.append(f"{topic}-{index}: {place}")
+        absent += [
+            TopicPartition(before, index)
+            for index in range(left.counts.get(before, 0))
+            if index not in indexes
+        ]
+    return Plan(places, tuple(unknown), tuple(absent))
+
+
+def refuse_same_names(
+    streams: Iterable[Stream], clusters: Iterable[str], naming: NamingPolicy
+) -> None:
+    """Raise where two topics would be one on a cluster, as when every topic keeps its name."""
+    wanted = list(streams)
+    for cluster in clusters:
+        names: dict[str, Stream] = {}
+        for stream in wanted:
+            other = names.setdefault(stream.on(cluster, naming), stream)
+            if other != stream:
+                raise ConfigError(
+                    f"{stream.topic} of {stream.origin} and {other.topic} of {other.origin} are the "
+                    f"same topic on {cluster}. Name only one of them, or use another naming."
+                )
+
+
+def _find_place(
+    stream: Stream, index: int, left: Left, entered: Entered, naming: NamingPolicy
+) -> Place | str:
+    """Return where one partition is read on, or why nobody knows."""
+    here = TopicPartition(stream.on(entered.cluster, naming), index)
+    end = entered.ends[here]
+    there = entered.committed.get(here)
+    was_read = TopicPartition(stream.on(left.cluster, naming), index) in left.committed
+    found = _translate(stream, index, left, entered, naming)
+    gone = found is not None and found.offset > end
+    if found is not None and not gone and (there is None or found.offset > there):
+        return found
+    if there is not None:
+        unsure = was_read and (found is None or gone)
+        return Place(there, How.THERE, max(end - there, 0) if unsure else 0)
+    if gone:
+        return "it has fewer records than it had when it was copied"
+    if was_read:
+        return "no run map and no checkpoint tells where its records are"
+    return "the group has committed nothing and has no checkpoint"
+
+
+def _translate(
+    stream: Stream, index: int, left: Left, entered: Entered, naming: NamingPolicy
+) -> Place | None:
+    here = TopicPartition(stream.on(entered.cluster, naming), index)
+    before = TopicPartition(stream.on(left.cluster, naming), index)
+    end = entered.ends[here]
+    own = TopicPartition(stream.topic, index)
+    forth = stream.origin == left.cluster
+    maps = entered.runs if forth else left.runs
+    committed = left.committed.get(before)
+    if committed is not None and (runs := maps.get(own)):
+        place = _downstream(runs, committed, end) if forth else _upstream(runs, committed)
+        if place is not None:
+            return place
+    checkpoint = entered.checkpoints.get(here)
+    if checkpoint is not None:
+        return Place(checkpoint, How.CHECKPOINT, max(end - checkpoint, 0))
+    if forth and committed is None and index >= _count(stream, left, entered):
+        return Place(entered.starts[here], How.BEGINNING)
+    return None
+
+
+def _downstream(runs: RunMap, committed: int, end: int) -> Place | None:
+    offset = runs.downstream_of(committed)
+    if offset is None or runs.end is None:
+        return None
+    ahead = max(committed - runs.end.upstream_end, 0)
+    return Place(offset, How.EXACT, min(ahead, max(end - offset, 0)), ahead)
+
+
+def _upstream(runs: RunMap, committed: int) -> Place | None:
+    offset = runs.upstream_of(committed)
+    if offset is None or runs.end is None:
+        return None
+    return Place(offset, How.EXACT, max(committed - runs.end.downstream_end, 0))
+
+
+def _count(stream: Stream, left: Left, entered: Entered) -> float:
+    """Return how many partitions a stream has where it is written, infinite if nobody knows.
+
+    Only run maps prove that partitions were copied one to one: with `target.partitions` none are kept,
+    records are anywhere, and no partition may be taken for one that nothing was copied to.
+    """
+    copied = [p.index + 1 for p in entered.runs if p.topic == stream.topic]
+    if not copied:
+        return float("inf")
+    return max(left.counts.get(stream.topic, 0), *copied)
