@@ -248,3 +248,30 @@ def test_a_partition_whose_rows_are_all_deleted_is_not_known() -> None:
     maps, broken = read_run_maps([row(0, Run(0, 0, 5)), deleted])
     assert not maps[SOURCE]
     assert not broken
+
+
+@given(STEPS)
+def test_a_map_that_is_turned_translates_every_record_the_other_way(
+    steps: list[tuple[int, int, int]],
+) -> None:
+    runs, pairs = build(steps)
+    turned = RunMap()
+    turned.add(5, 5, 100)
+    turned.turn(runs)
+    for upstream, downstream in pairs:
+        assert turned.downstream_of(downstream) == upstream
+        assert turned.upstream_of(upstream) == downstream
+    assert saved(turned, {5: b"old"}).get(5) != b"old"
+
+
+def test_a_turned_map_knows_no_more_than_the_other_one() -> None:
+    runs = RunMap()
+    runs.begin(0)
+    runs.add(0, 0, 10)
+    runs.detach(50, 20)
+    runs.add(50, 20, 5)
+    turned = RunMap()
+    turned.turn(runs)
+    assert turned.downstream_of(9) == 9
+    assert turned.downstream_of(15) is None
+    assert turned.downstream_of(22) == 52
