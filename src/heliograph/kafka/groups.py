@@ -1,4 +1,4 @@
-"""Consumer groups of a cluster: which there are, what they have committed, and committing for them.
+"""Consumer groups of a cluster: which there are, what they have committed, committing for and deleting them.
 
 Each request holds many groups. A broker too old for that (before Kafka 3.0) answers for the first of
 them alone, and the others follow one by one.
@@ -10,13 +10,18 @@ from datetime import timedelta
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
-from kafka.protocol.admin import ListGroupsRequest
+from kafka.protocol.admin import DeleteGroupsRequest, ListGroupsRequest
 from kafka.protocol.consumer import OffsetCommitRequest, OffsetFetchRequest
 from kafka.protocol.metadata import FindCoordinatorRequest
 
 from heliograph.errors import KafkaFault
 from heliograph.kafka.cluster import Cluster, patiently
-from heliograph.kafka.faults import COORDINATOR_AWAY, error_name, fault_for
+from heliograph.kafka.faults import (
+    COORDINATOR_AWAY,
+    GROUP_ID_NOT_FOUND,
+    error_name,
+    fault_for,
+)
 from heliograph.model import TopicPartition
 
 _PATIENCE = timedelta(seconds=30)
@@ -33,6 +38,7 @@ _WORDS: Final = {
     "STALE_MEMBER_EPOCH": _HAS_MEMBERS,
     "GROUP_AUTHORIZATION_FAILED": "this client may not use the group",
     "GROUP_ID_NOT_FOUND": "it is no consumer group",
+    "NON_EMPTY_GROUP": _HAS_MEMBERS,
     "TOPIC_AUTHORIZATION_FAILED": "this client may not use the topic",
     "UNKNOWN_TOPIC_OR_PARTITION": "there is no such partition",
 }
@@ -163,6 +169,37 @@ def commit_offsets(
     return refused
 
 
+def delete_groups(
+    cluster: Cluster, groups: Iterable[str], within: timedelta = _PATIENCE
+) -> dict[str, str]:
+    """Delete groups with all that they have committed; return why some were not.
+
+    One that is not there is as good as deleted.
+    """
+    refused: dict[str, str] = {}
+    left = dict.fromkeys(groups)
+
+    def attempt() -> None:
+        found, unknown = find_coordinators(cluster, left)
+        for node in sorted(set(found.values())):
+            names = [group for group, its in found.items() if its == node]
+            for group, code in _delete(cluster, node, names).items():
+                if code in COORDINATOR_AWAY:
+                    unknown[group] = fault_for(f"delete group {group}", code)
+                    continue
+                left.pop(group, None)
+                if code not in (0, GROUP_ID_NOT_FOUND):
+                    refused[group] = _reason(error_name(code))
+        for fault in unknown.values():
+            raise fault
+
+    try:
+        patiently(attempt, within)
+    except KafkaFault as exc:
+        refused.update(dict.fromkeys(left, _reason(exc.error)))
+    return refused
+
+
 def _fetch(
     cluster: Cluster, groups: Iterable[str]
 ) -> dict[str, dict[TopicPartition, Committed] | KafkaFault]:
@@ -248,6 +285,12 @@ def _commit(
                 partition = TopicPartition(topic.name, its.partition_index)
                 refused[partition] = _reason(error_name(its.error_code))
     return refused
+
+
+def _delete(cluster: Cluster, node: int, groups: list[str]) -> dict[str, int]:
+    """Ask once, and return the error code of every group; 0 is none."""
+    answer = cluster.call(DeleteGroupsRequest(groups_names=groups), node, newest=2)
+    return {its.group_id: its.error_code for its in answer.results}
 
 
 def _reason(error: str) -> str:
