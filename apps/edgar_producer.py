@@ -115,7 +115,7 @@ def parse() -> argparse.Namespace:
     folder = environ.get("INPUT_LOGS_DIR", "input_logs").replace("\\", "")
     parser.add_argument("--folder", type=Path, default=Path(folder))
     parser.add_argument("--acks", default=environ.get("ACKS", "all"), choices=["0", "1", "all"])
-    parser.add_argument("--retries", type=int, default=environ.get("RETRIES", "0"))
+    parser.add_argument("--retries", type=int, default=environ.get("RETRIES", "10"))
     parser.add_argument("--batch-size", type=int, default=environ.get("BATCH_SIZE", "16384"))
     parser.add_argument("--linger-ms", type=int, default=environ.get("LINGER_MS", "1"))
     parser.add_argument("--interval", type=float, default=1, help="seconds between looks (1)")

@@ -38,7 +38,8 @@ log = logging.getLogger(__name__)
 _SLICE = timedelta(milliseconds=200)
 _LONGEST_INTERVAL = timedelta(seconds=1)
 _ASKING = timedelta(seconds=2)
-_LATER = 3  # intervals, in which members notice after the first one did
+_JOINING = timedelta(seconds=10)
+_LATER = timedelta(seconds=3)  # by which members notice after the first one did
 _SESSION_TIMEOUT_MS = 45_000
 
 Why: TypeAlias = Literal["gone", "told", "home is back"]
@@ -208,7 +209,8 @@ class FailoverConsumer:
         while True:
             try:
                 if self._member is member:
-                    member.commit(consumed, _ASKING)
+                    left = self._detect_after - watch.silence()
+                    member.commit(consumed, max(min(left, _ASKING), _SLICE))
                     watch.note_commit(consumed)
                     return
             except DeadlinePassed as exc:
@@ -326,7 +328,7 @@ class FailoverConsumer:
             plan = self._check(passage.plan(passage.ask_source, self._exact_within, is_alive=True))
         plan = passage.commit(plan, self._former.pop(target, None), self._session_timeout)
         if why == "gone":
-            time.sleep(self._interval.total_seconds() * _LATER)
+            time.sleep(_LATER.total_seconds())
         self.cluster = target
         self._attend()
         self._join()
@@ -345,11 +347,14 @@ class FailoverConsumer:
         return plan
 
     def _join(self) -> None:
-        """Open a member on the cluster; it joins when it is asked for records."""
+        """Open a member on the cluster if that answers; it joins when it is asked for records."""
+        # A KafkaConsumer that finds nobody leaves a thread behind: it is not used for asking.
+        if self._watch is None or not self._watch.answering():
+            return
         topics = [stream.on(self.cluster, self._naming) for stream in self._streams]
         endpoint = self._sites[self.cluster]
         try:
-            self._member = Member(endpoint, self._group, topics, self._options, within=_ASKING)
+            self._member = Member(endpoint, self._group, topics, self._options, within=_JOINING)
         except ClusterUnreachable as exc:
             log.debug("group=%s %s", self._group, exc)
 

@@ -60,7 +60,7 @@ class Member:
         }
         try:
             self._consumer = KafkaConsumer(**settings)
-        except (foreign.KafkaTimeoutError, foreign.NoBrokersAvailable) as exc:
+        except foreign.KafkaTimeoutError as exc:
             raise ClusterUnreachable(endpoint.cluster, str(endpoint), str(exc)) from exc
         self._consumed: dict[TopicPartition, int] = {}
         self._consumer.subscribe(list(topics), listener=_Anew(self._consumed.clear))

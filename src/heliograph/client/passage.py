@@ -69,10 +69,11 @@ class Passage:
         in the group when the cluster died still is when that is back, until the session times out.
         """
         deadline = time.monotonic() + within.total_seconds()
+        behind: dict[TopicPartition, int] = {}
         with closing(Cluster(self._target)) as cluster:
             while True:
                 there = self._committed(cluster)
-                plan = replace(plan, places=_after(plan, there))
+                plan = replace(plan, places=_after(plan, there, behind))
                 if not plan.commits:
                     return plan
                 if former_member:
@@ -85,6 +86,8 @@ class Passage:
                         doing = f"{self._committing}, which is in use there"
                         raise DeadlinePassed(doing, within.total_seconds())
                     return replace(plan, places=_repeating(plan, there))
+                for partition, offset in plan.commits.items():
+                    behind.setdefault(partition, offset - there.get(partition, 0))
                 time.sleep(_PAUSE)
 
     def _commit_once(self, cluster: Cluster, wanted: dict[TopicPartition, int]) -> bool:
@@ -156,10 +159,15 @@ def _is_in_use(cluster: Cluster, group: str) -> bool:
     return listed is not None and refusal_to_sync(listed.state) is not None
 
 
-def _after(plan: Plan, there: dict[TopicPartition, int]) -> dict[TopicPartition, Place]:
-    """Return the places of a plan now that the group has committed `there`."""
+def _after(
+    plan: Plan, there: dict[TopicPartition, int], behind: dict[TopicPartition, int]
+) -> dict[TopicPartition, Place]:
+    """Return the places of a plan now that the group has committed `there`.
+
+    Who came over before this member knew less if the group was `behind` then, and read that again.
+    """
     return {
-        partition: Place(there[partition], How.THERE)
+        partition: Place(there[partition], How.THERE, behind.get(partition, 0))
         if partition in there and there[partition] >= place.offset and place.how is not How.THERE
         else place
         for partition, place in plan.places.items()
