@@ -12,7 +12,14 @@ from typing import Any
 
 import pytest
 
-from heliograph.client import FailoverConsumer, How, NotTranslated, RunMap, TopicPartition
+from heliograph.client import (
+    FailoverConsumer,
+    How,
+    MirrorClient,
+    NotTranslated,
+    RunMap,
+    TopicPartition,
+)
 from heliograph.errors import ClusterUnreachable
 from heliograph.policy.naming import DefaultNaming, runs_topic
 from heliograph.wire.mirror_records import Checkpoint, encode_checkpoint
@@ -29,7 +36,7 @@ from tests.mirrors import Mirror, mesh_properties, unique_alias
 
 STARTING = 180
 MOVING = 90
-DETECT = timedelta(seconds=2)
+DETECT = timedelta(seconds=5)
 SESSION = 6000
 IDENTITY = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
 
@@ -386,3 +393,25 @@ def test_partitions_that_only_the_other_cluster_has_are_read_and_home_is_returne
     rig.group.await_all(everything)
     assert [move.why for move in members[0].consumer.moves] == ["gone", "home is back"]
     assert committed(rig.home, rig.name, rig.topic) == dict.fromkeys(range(4), 200)
+
+
+@pytest.mark.spark
+@pytest.mark.long
+@pytest.mark.timeout(700)
+def test_a_group_goes_home_when_the_other_cluster_dies(rig: Rig) -> None:
+    everything = rig.write(800)
+    rig.await_copied()
+    member = rig.join(start="B")
+    eventually(lambda: len(rig.group.values()) > 100, MOVING, rig.group.tell)
+    member.going.clear()
+    with MirrorClient(rig.other.bootstrap) as client:
+        maps = eventually(lambda: client.run_maps("A"), MOVING)
+        assert sum(its.end.length for its in maps.values() if its.end is not None) >= 800
+    read = len(rig.group.values())
+    kill(rig.other)
+    member.going.set()
+    rig.group.await_all(everything)
+    assert 100 < read < 800
+    (move,) = member.consumer.moves
+    assert (move.source, move.target, move.why, move.repeats) == ("B", "A", "gone", 0)
+    rig.other.cluster.start()

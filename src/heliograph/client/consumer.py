@@ -116,8 +116,8 @@ class FailoverConsumer:
             raise ConfigError(f"home and other are both called {home[0]}. Give them two aliases.")
         self.home, self.other = home[0], other[0]
         self._streams = [
-            *(Stream(self.home, topic) for topic in topics),
-            *(Stream(self.other, topic) for topic in others),
+            *(Stream(self.home, topic) for topic in _listed(topics)),
+            *(Stream(self.other, topic) for topic in _listed(others)),
         ]
         if not self._streams:
             raise ConfigError(f"{group_id}: no topics to read. Name at least one.")
@@ -383,6 +383,10 @@ def _tell(ask: Callable[[Endpoint], bool], endpoint: Endpoint) -> bool:
     except (ClusterUnreachable, KafkaFault) as exc:
         log.info("cluster=%s cannot be asked who is in a group: %s", endpoint.cluster, exc)
         return False
+
+
+def _listed(topics: Iterable[str]) -> Iterable[str]:
+    return [topics] if isinstance(topics, str) else topics
 
 
 def _endpoint(alias: str, where: Where) -> Endpoint:
