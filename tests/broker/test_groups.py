@@ -12,6 +12,7 @@ from confluent_kafka.admin import ResourceType
 from heliograph.kafka.groups import (
     Committed,
     commit_offsets,
+    delete_groups,
     fetch_committed,
     find_coordinators,
     list_groups,
@@ -176,3 +177,18 @@ def test_a_group_whose_coordinator_stays_away_is_told_with_the_reason(
 
 def _names(count: int) -> list[str]:
     return [unique_name() for _ in range(count)]
+
+
+def test_a_group_is_deleted_with_its_offsets_unless_it_has_members(
+    target: LiveCluster, cluster: CountingCluster
+) -> None:
+    topic, busy, idle = target.create_topic(), unique_name(), unique_name()
+    partition = TopicPartition(topic, 0)
+    commit_offsets(cluster, idle, {partition: Committed(3, "")})
+    with closing(Consumer(target.client(group_id=busy))) as consumer:
+        consumer.subscribe([topic])
+        eventually(lambda: consumer.poll(0.2) or list_groups(cluster)[busy].state == "Stable")
+        refused = delete_groups(cluster, [busy, idle, unique_name()])
+    assert refused == {busy: "the group has active members (NON_EMPTY_GROUP)"}
+    assert idle not in list_groups(cluster)
+    assert fetch_committed(cluster, [idle]) == ({idle: {}}, {})

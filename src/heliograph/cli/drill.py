@@ -7,10 +7,11 @@ import signal
 import sys
 import tempfile
 import time
+import uuid
 from enum import StrEnum
 from importlib import metadata
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 from rich.console import Console
@@ -19,15 +20,21 @@ from rich.spinner import Spinner
 from rich.table import Table
 
 from heliograph.cli.edgar import EdgarProducer
+from heliograph.cli.flows import select_flows
 from heliograph.cli.main import own_version
+from heliograph.config.mirror import load_mirror
 from heliograph.embedded.jars import KAFKA_VERSION
 from heliograph.errors import ConfigError
 from heliograph.model import Endpoint
+from heliograph.recovery.drill import run_drill
+from heliograph.recovery.drill_report import drill_report
 from heliograph.recovery.drill_steps import Watcher
 from heliograph.recovery.report import Report, Step
 from heliograph.recovery.report_html import write_report
 from heliograph.recovery.wipe import Load, run_wipe
 from heliograph.recovery.wipe_report import wipe_report
+
+_LINE = 160
 
 
 class Scenario(StrEnum):
@@ -45,6 +52,13 @@ def drill(
         Scenario | None,
         typer.Option(help="Play this on clusters of its own: B is wiped, a new C recovers."),
     ] = None,
+    flow: Annotated[str | None, typer.Option(help="The flow, such as 'A->B'.")] = None,
+    groups: Annotated[
+        str | None, typer.Option(help="Only groups that this regular expression matches whole.")
+    ] = None,
+    records: Annotated[
+        int, typer.Option(min=1, help="Records to read of each partition, at most.")
+    ] = 1000,
     seconds: Annotated[int, typer.Option(min=1, help="How long the scenario writes logs.")] = 20,
     rate: Annotated[
         int, typer.Option(min=1, help="Records a second that it writes to each cluster.")
@@ -60,10 +74,14 @@ def drill(
     """Rehearse the loss of a cluster, measure what it costs, and write a report."""
     signal.signal(signal.SIGTERM, _interrupt)
     screen = _Screen(live=not (headless or as_json), silent=as_json)
-    if scenario is None or file is not None:
-        raise ConfigError("drill: give FILE and --flow, or --scenario wipe alone.")
-    told = _play(seconds, rate, screen)
-    _finish(told, scenario.value, report, as_json)
+    if scenario is not None and file is None and flow is None:
+        _finish(_play(seconds, rate, screen), scenario.value, report, as_json)
+    if file is None or flow is None or scenario is not None:
+        raise ConfigError("drill: give FILE and --flow 'A->B', or --scenario wipe alone.")
+    (config,) = select_flows(load_mirror(file), [flow])
+    with screen:
+        result = run_drill(config, groups, records, uuid.uuid4().hex[:8], screen)
+    _finish(drill_report(result, _versions()), "drill", report, as_json)
 
 
 def _play(seconds: int, rate: int, screen: "_Screen") -> Report:
@@ -81,12 +99,13 @@ def _play(seconds: int, rate: int, screen: "_Screen") -> Report:
     return wipe_report(result, _versions(Kafka=KAFKA_VERSION, Spark=metadata.version("pyspark")))
 
 
-def _finish(report: Report, name: str, folder: Path, as_json: bool) -> None:
+def _finish(report: Report, name: str, folder: Path, as_json: bool) -> NoReturn:
     page, plain = write_report(report, folder, name)
     if as_json:
         print(report.to_json())
     else:
-        show_report(report, Console(highlight=False, soft_wrap=True))
+        width = None if sys.stdout.isatty() else _LINE
+        show_report(report, Console(highlight=False, soft_wrap=True, width=width))
         print(f"\nThe report: {page}\n   as JSON: {plain}")
     sys.exit(0 if report.ok else 1)
 

@@ -37,8 +37,8 @@ TOMCAT, TOMCAT_PARTITIONS = "TomcatServerLogs", 10
 A, B, C = "ClusterA", "ClusterB", "ClusterC"
 RECOVERED_NGINX = f"{A}.{NGINX}"
 RECOVERED_TOMCAT = f"{A}.{B}.{TOMCAT}"
-_BEGIN_LIMIT = 120.0
-_COPY_LIMIT = 180.0
+_BEGIN_LIMIT = 240.0
+_COPY_LIMIT = 300.0
 _POLL = 0.25
 # The seed's file, for a broker each.
 _SETTINGS = """\
@@ -184,9 +184,10 @@ class _Scenario:
         with self._log.step(f"stop {B}, and delete all it held"):
             self._brokers.pop(B).wipe()
             self._samples.gone(B)
-        with self._log.step("stop the mirror"):
-            mirror.stop()
+        mirror.ask_to_stop()
         self._start_brokers(C)
+        with self._log.step("wait until the mirror has stopped"):
+            mirror.stop()
         (anew,) = [f for f in self._read_file(C) if f.flow.target == C]
         self._samples.watch(C, anew.target, [RECOVERED_NGINX, RECOVERED_TOMCAT])
         attached_at = self._log.now

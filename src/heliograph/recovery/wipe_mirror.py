@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import sys
 from collections.abc import Mapping
 from contextlib import closing
@@ -50,6 +51,10 @@ class RunningMirror:
         with closing(HTTPConnection(LOOPBACK, self._port, timeout=_ANSWER_LIMIT)) as http:
             http.request("GET", path)
             return json.load(http.getresponse())
+
+    def ask_to_stop(self) -> None:
+        """Ask it to drain and save, and do not wait for it."""
+        self._process.send(signal.SIGTERM)
 
     def stop(self) -> None:
         """Ask it to drain and save; kill it if it does not end in time."""

@@ -1,6 +1,6 @@
 """The page of `drill --scenario wipe`."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from heliograph.recovery.report import Figure, Plot, Report, Table
 from heliograph.recovery.wipe import A, B, C, TopicAccount, WipeResult
@@ -99,13 +99,14 @@ def _prints(written: str, recovered: str) -> str:
     return f"{written}, both" if written == recovered else f"{written}, not {recovered}"
 
 
-def _notes(result: WipeResult) -> list[str]:
-    return [
-        f"heliograph verify {A} -> {C}: {result.verified.summary()}.",
-        (
+def _notes(result: WipeResult) -> Iterator[str]:
+    yield f"heliograph verify {A} -> {C}: {result.verified.summary()}."
+    if result.behind:
+        yield (
             f"When the load ended, {result.behind:,} records of {B} were not yet on {A}; "
-            f"{result.caught_up_after:.1f} s later all were. That is what a loss at that moment would have cost."
-        ),
-        "A fingerprint is a digest of every record's key, value, headers and timestamp, in order, by partition.",
-        *result.verified.lines(),
-    ]
+            f"{result.caught_up_after:.1f} s later all were. That is what a loss right then would have cost."
+        )
+    else:
+        yield f"When the load ended, every record of {B} was on {A} already."
+    yield "A fingerprint is a digest of every record's key, value, headers and timestamp, in order, by partition."
+    yield from result.verified.lines()
