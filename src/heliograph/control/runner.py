@@ -15,11 +15,11 @@ from datetime import timedelta
 
 from heliograph.config.flow import FlowConfig
 from heliograph.control.flow_status import FlowStatus, PartitionStatus, State
+from heliograph.control.positions import offsets_of, open_partition
 from heliograph.dataplane.assignment import Limits
 from heliograph.dataplane.job import FlowJob, JobOptions
 from heliograph.dataplane.lease_server import LeaseServer
 from heliograph.dataplane.masters import is_local
-from heliograph.dataplane.partitions import MADE_ANEW, Partition, Stop
 from heliograph.dataplane.placing_job import PlacingJob
 from heliograph.dataplane.session import Engine
 from heliograph.errors import FlowHeld, MirrorError
@@ -29,7 +29,13 @@ from heliograph.flows.progress import ProgressStore, open_progress
 from heliograph.flows.runs import RunStore, open_runs
 from heliograph.flows.schedule import broken_chores
 from heliograph.flows.source import Route, refresh_topics
-from heliograph.flows.starts import Origin, Start, explain_loss, plan_starts, saved_offset
+from heliograph.flows.starts import Origin, Start, explain_loss, plan_starts
+from heliograph.flows.take_over import (
+    StillMirrored,
+    StillWritten,
+    check_stopped,
+    settle_starts,
+)
 from heliograph.flows.upkeep import TopicUpkeep
 from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.offsets import EARLIEST, list_offsets
@@ -112,6 +118,10 @@ class FlowRunner(threading.Thread):
                 self._held(str(exc))
                 self._stopping.wait(_HELD.total_seconds())
                 continue
+            except (StillMirrored, StillWritten) as exc:
+                self._failed(str(exc))
+                self._stopping.wait(_HELD.total_seconds())
+                continue
             except MirrorError as exc:
                 self._failed(str(exc))
             except Exception as exc:
@@ -187,6 +197,7 @@ class FlowRunner(threading.Thread):
             holds.check()
             for cluster in (source, storage):
                 cluster.describe(())
+            check_stopped(self._config, storage)
             store = open_progress(storage, self._config)
             self._known = store.load()
             runs = open_runs(target, self._config)
@@ -305,7 +316,9 @@ class FlowRunner(threading.Thread):
             for r in inventory.routes
             if r.source not in held or not held[r.source].is_of(r.topic_id, r.remote_id)
         ]
+        is_first = not self._known
         starts = plan_starts(self._config, fresh, self._known, desk.source, desk.target)
+        starts = settle_starts(self._config, starts, desk.source, desk.target, is_first=is_first)
         unknown = [
             s
             for s in starts
@@ -343,12 +356,14 @@ class FlowRunner(threading.Thread):
         """Prepare the run map for a partition that begins, and tell what was lost if it goes on."""
         source = start.route.source
         if start.barred:
-            desk.runs.clear(source)
+            if start.origin is not Origin.UNTRACKED:
+                desk.runs.clear(source)
             return
         if not start.route.spread:
             desk.runs.mend(source, start.position)
             if start.origin is Origin.TAKEN_OVER:
-                desk.runs.detach(source, start.position)
+                desk.runs.detach(source, start.begins)
+                desk.runs.add(source, start.met)
             elif start.origin is not Origin.RESUMED:
                 desk.runs.begin(source, start.position)
         if start.loss is not None:
@@ -464,32 +479,3 @@ class FlowRunner(threading.Thread):
         if reason != self._reason:
             log.error("flow=%s FAILED: %s", self._config.flow, reason)
         self._reason = reason
-
-
-def open_partition(start: Start) -> Partition:
-    """Return the state in which a job begins with a partition."""
-    route = start.route
-    stop = None
-    if start.barred:
-        reason = f"{start.loss}; {start.advice}"
-        stop = Stop(MADE_ANEW, start.position.upstream, reason, time.monotonic())
-        log.error("partition=%s stopped: %s", route.source, reason)
-    return Partition(
-        source=route.source,
-        topic_id=route.topic_id,
-        remote=route.remote,
-        remote_id=route.remote_id,
-        max_message_bytes=route.max_message_bytes,
-        position=start.position,
-        stop=stop,
-        spread=route.spread,
-    )
-
-
-def offsets_of(job: FlowJob) -> dict[TopicPartition, SourceOffset]:
-    """Return what is to be saved; of a topic made anew the old record stays, with the old topic's id."""
-    return {
-        p.source: saved_offset(p.position, p.topic_id, p.remote_id)
-        for p in job.partitions()
-        if p.stop is None or p.stop.kind != MADE_ANEW
-    }

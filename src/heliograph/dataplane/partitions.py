@@ -9,6 +9,7 @@ from heliograph.model import Position, ProducerIdentity, TopicPartition
 
 RETRY_STOPPED = timedelta(seconds=60)
 MADE_ANEW = "made-anew"
+UNTRACKED = "untracked"
 REFUSED_FOR_GOOD = "refused-for-good"
 NOWHERE = -1  # the downstream offset of a partition with a spread
 MAY_PASS = frozenset({"refused", "too-large", "corrupt", "lost-topic", "lost-remote"})

@@ -21,20 +21,31 @@ class Origin(Enum):
     TAKEN_OVER = "a MirrorMaker 2 copied up to there"
     SOURCE_ANEW = "the source topic was deleted and made anew"
     TARGET_ANEW = "the remote topic was deleted and made anew"
+    UNTRACKED = "it is on the target, and no position of it is saved"
 
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Where a partition begins. One that is `barred` waits for a person: see on.loss."""
+    """Where a partition begins. One that is `barred` waits for a person: see on.loss.
+
+    `met` are the places of the last records that a predecessor copied: (upstream, downstream, count).
+    """
 
     route: Route
     position: Position
     origin: Origin
     barred: bool = False
+    met: tuple[tuple[int, int, int], ...] = ()
+    told: str | None = None
 
     @property
     def offset(self) -> SourceOffset:
         return saved_offset(self.position, self.route.topic_id, self.route.remote_id)
+
+    @property
+    def begins(self) -> Position:
+        """From where on the places of records are known."""
+        return Position(*self.met[0][:2]) if self.met else self.position
 
     def nowhere(self) -> "Start":
         """Return it without a place on the target, for records that go to many partitions there."""
@@ -54,13 +65,18 @@ class Start:
                 f"{self.route.remote.topic} was deleted on the target and made anew; it lacks all "
                 f"before upstream offset {at}"
             )
-        return None
+        return self.told
 
     @property
     def advice(self) -> str:
         """What setting on.loss=continue would do."""
         if self.origin is Origin.SOURCE_ANEW:
             return "set on.loss=continue to copy the new one from its start"
+        if self.origin is Origin.UNTRACKED:
+            return (
+                "check that aliases, connector name and offsets topic are those of the mirror that "
+                "wrote them, delete the remote topic, or set on.loss=continue to copy all again"
+            )
         return f"set on.loss=continue to go on at upstream offset {self.position.upstream}"
 
 

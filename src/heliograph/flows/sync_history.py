@@ -1,5 +1,8 @@
 """What a MirrorMaker 2 told of its copying before this flow took over, read once when it is needed."""
 
+from collections.abc import Iterator
+from contextlib import closing
+
 from heliograph.config.flow import FlowConfig
 from heliograph.errors import CorruptRecord, MirrorError
 from heliograph.flows.offset_syncs import offset_syncs_topic
@@ -7,7 +10,7 @@ from heliograph.kafka.cluster import Cluster, patiently
 from heliograph.kafka.table import read_rows
 from heliograph.model import TopicPartition
 from heliograph.policy.sync_history import SyncHistory
-from heliograph.wire.mirror_records import decode_offset_sync
+from heliograph.wire.mirror_records import OffsetSync, decode_offset_sync
 
 
 class SyncHistories:
@@ -42,13 +45,23 @@ class SyncHistories:
 
     def _read(self) -> dict[TopicPartition, SyncHistory]:
         histories: dict[TopicPartition, SyncHistory] = {}
-        topic = offset_syncs_topic(self._config)
-        if topic not in patiently(lambda: self._cluster.describe([topic])):
-            return histories
-        for key, value in read_rows(self._cluster, topic):
-            try:
-                sync = decode_offset_sync(key, value)
-            except CorruptRecord:
-                continue  # a worse translation is all that it costs
+        for sync in _read_syncs(self._cluster, self._config):
             histories.setdefault(sync.partition, SyncHistory()).add(sync.upstream, sync.downstream)
         return histories
+
+
+def newest_syncs(config: FlowConfig) -> dict[TopicPartition, OffsetSync]:
+    """Return the offset sync of each partition that was written last, by whomever."""
+    with closing(Cluster(config.offset_syncs)) as cluster:
+        return {sync.partition: sync for sync in _read_syncs(cluster, config)}
+
+
+def _read_syncs(cluster: Cluster, config: FlowConfig) -> Iterator[OffsetSync]:
+    topic = offset_syncs_topic(config)
+    if topic not in patiently(lambda: cluster.describe([topic])):
+        return
+    for key, value in read_rows(cluster, topic):
+        try:
+            yield decode_offset_sync(key, value)
+        except CorruptRecord:
+            continue  # a worse translation, or a longer way to it, is all that it costs

@@ -10,6 +10,7 @@ from heliograph.kafka.cluster import Cluster, patiently
 from heliograph.kafka.offsets import LATEST, list_offsets
 from heliograph.kafka.scan import scan
 from heliograph.model import TopicPartition
+from heliograph.policy.take_over import Digest
 from heliograph.wire.record_batch import HEADER_SIZE, BatchHeader, read_header
 from heliograph.wire.records import RawRecord
 from heliograph.wire.unpack import unpack
@@ -68,3 +69,19 @@ def read_bodies(cluster: Cluster, partition: TopicPartition, start: int) -> list
     for _, batch in scanned:
         digests += [(r.offset, body_digest(r)) for r in unpack(batch) if r.offset >= start]
     return digests
+
+
+def read_digests(
+    cluster: Cluster, ranges: Mapping[TopicPartition, tuple[int, int]], *, committed_only: bool
+) -> dict[TopicPartition, list[Digest]]:
+    """Return the records of each partition from one offset to another, as they are compared."""
+    found: dict[TopicPartition, list[Digest]] = {partition: [] for partition in ranges}
+    scanned = scan(cluster, ranges, committed_only=committed_only, on_gap=lambda *_: None)
+    for partition, batch in scanned:
+        start, end = ranges[partition]
+        found[partition] += [
+            Digest(r.offset, r.timestamp, body_digest(r))
+            for r in unpack(batch)
+            if start <= r.offset < end
+        ]
+    return found
