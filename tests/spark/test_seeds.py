@@ -111,7 +111,7 @@ def wait_until_all_run(workers: tuple[SeedWorker, ...], names: Iterable[str]) ->
         def describe(worker: SeedWorker = worker) -> str:
             return f"{worker.host} tells {statuses(worker, names)}\n{worker.tail()}"
 
-        eventually(lambda worker=worker: all_run(worker, names), 60, describe)  # type: ignore[misc]
+        eventually(lambda worker=worker: all_run(worker, names), 150, describe)  # type: ignore[misc]
 
 
 def stored_configs(worker: SeedWorker) -> Any:

@@ -1,6 +1,7 @@
 """Workers of one group as processes: they share connectors, and one that is killed is replaced."""
 
 import json
+import os
 import time
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
@@ -19,7 +20,7 @@ from tests.load import SteadyLoad, account
 from tests.mirrors import Mirror, assert_copied, unique_alias
 from tests.workers import worker_properties
 
-pytestmark = [pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(600)]
 
 KINDS = ("Source", "Checkpoint", "Heartbeat")
 PARTITIONS = 4
@@ -165,6 +166,7 @@ def test_the_connectors_of_a_killed_worker_go_on_elsewhere_without_loss_or_repea
         owner = workers[0].ask(f"/connectors/{names['Source']}/status")["connector"]["worker_id"]
         killed = next(worker for worker in workers if worker.address == owner)
         left = next(worker for worker in workers if worker is not killed)
+        eventually(lambda: left.lines("Spark is up"), 240, left.tail)  # it stands by
         killed.kill()
         at = time.time()
         before = sum(target.end_offsets(remote))
@@ -182,7 +184,7 @@ def test_the_connectors_of_a_killed_worker_go_on_elsewhere_without_loss_or_repea
     record_property("pause_seconds", pause)
     print(f"nothing came for {pause:.1f} s, beginning {began - at:+.1f} s from the kill")  # noqa: T201
     assert abs(began - at) < 5, "the longest pause is not that of the kill"
-    assert pause < 30
+    assert pause < 30, f"with a load of {os.getloadavg()} on {os.cpu_count()} cores"
     for name in names.values():
         eventually(lambda name=name: running(left, name), 60, left.tail)  # type: ignore[misc]
         left.ask(f"/connectors/{name}", "DELETE")

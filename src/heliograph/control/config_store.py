@@ -73,11 +73,6 @@ class ConfigStore:
             found = self._view.connectors.get(name)
             return None if found is None else dict(found)
 
-    def all_properties(self) -> list[Config]:
-        """Return the configurations of all connectors, expressions unresolved."""
-        with self._lock:
-            return [dict(found) for found in self._view.connectors.values()]
-
     def births(self, name: str) -> int:
         """Return how often a connector of that name was made since this store was opened, and before."""
         with self._lock:

@@ -47,12 +47,12 @@ class SparkHost:
     def __init__(self, slots: int, spark: Mapping[str, str]) -> None:
         self.engine = Engine(slots, spark)
         self.leases = LeaseServer(spark)
-        self._started = False
+        self.started = False
 
     def start(self) -> None:
         """Start Spark in the background, unless it was."""
-        if not self._started:
-            self._started = True
+        if not self.started:
+            self.started = True
             self.engine.start()
 
     def close(self) -> None:

@@ -64,7 +64,6 @@ class Worker:
         self._configs = ConfigStore(config)
         self._statuses = StatusStore(config, version)
         self._spark = SparkHost(_SLOTS, config.spark)
-        self._warm = is_local(config.spark)
         self._instances = Instances(self._make)
         self._membership = Membership(config, url, self._assigned, self._all_connectors)
         self._share: tuple[int, frozenset[str]] = -1, frozenset()
@@ -257,6 +256,7 @@ class Worker:
             self._known = names
             self._membership.rejoin()
         self._reconcile(mine)
+        self._have_spark_ready()
         for name, report in self._instances.reports().items():
             self._tell(name, report, generation)
             for topic in self._instances.topics(name):
@@ -264,7 +264,6 @@ class Worker:
 
     def _reconcile(self, mine: frozenset[str]) -> None:
         self._count_restarts(mine)
-        self._keep_spark_ready()
         wanted = {}
         for name in mine:
             config = self._configs.properties(name)
@@ -290,13 +289,23 @@ class Worker:
         }:
             self._restarts[name] += 1
 
-    def _keep_spark_ready(self) -> None:
-        """Have Spark up before a source connector comes: it takes most of the pause when one moves here.
+    def _have_spark_ready(self) -> None:
+        """Start Spark before a source connector comes: it is most of the pause when one moves here.
 
-        Not on a Spark cluster, whose cores would wait for nothing.
+        Not before one copies elsewhere, so that two do not hold each other up at a group's start; and not
+        on a Spark cluster, whose cores would wait for nothing.
         """
-        if self._warm and any(is_source(c) for c in self._configs.all_properties()):
+        if self._spark.started or not is_local(self._config.spark):
+            return
+        if any(map(self._copies, self._configs.connectors())):
+            log.info("worker %s has Spark stand by", self._id)
             self._spark.start()
+
+    def _copies(self, name: str) -> bool:
+        told = self._statuses.status(name)
+        if told is None or RunState.RUNNING not in {task.state for task in told.tasks}:
+            return False
+        return is_source(self._configs.properties(name) or {})
 
     def _is_affected(self, name: str, only_failed: bool) -> bool:
         report = self._instances.reports().get(name)

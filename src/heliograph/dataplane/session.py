@@ -1,5 +1,6 @@
 """The engine: one Spark per driver, started in the background, counted, and started again if it ends."""
 
+import logging
 import shutil
 import tempfile
 import threading
@@ -16,6 +17,8 @@ from heliograph.dataplane.attendance import GRACE, Cores, describe_shortage
 from heliograph.dataplane.context import SPARK_LOG, open_session, plan_settings
 from heliograph.dataplane.masters import ENVIRONMENT
 from heliograph.errors import MirrorError
+
+log = logging.getLogger(__name__)
 
 _COUNT_EVERY = 5.0
 _TOLD_FOR = 1.0
@@ -132,8 +135,10 @@ class Engine:
         shutil.rmtree(self.scratch, ignore_errors=True)
 
     def _open(self) -> None:
+        began = time.monotonic()
         try:
             session = open_session(self._settings, self.scratch, self._note_context)
+            log.info("Spark is up after %.1f s", time.monotonic() - began)
             self._opened.set_result(session)
         except Exception as exc:  # noqa: BLE001 - the edge: whoever waits for the session gets it
             self._failed_at = time.monotonic()
