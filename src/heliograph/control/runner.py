@@ -114,12 +114,8 @@ class FlowRunner(threading.Thread):
             started = time.monotonic()
             try:
                 self._work()
-            except FlowHeld as exc:
-                self._held(str(exc))
-                self._stopping.wait(_HELD.total_seconds())
-                continue
-            except (StillMirrored, StillWritten) as exc:
-                self._failed(str(exc))
+            except (FlowHeld, StillMirrored, StillWritten) as exc:
+                (self._held if isinstance(exc, FlowHeld) else self._failed)(str(exc))
                 self._stopping.wait(_HELD.total_seconds())
                 continue
             except MirrorError as exc:
