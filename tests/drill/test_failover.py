@@ -19,7 +19,7 @@ from tests.clusters import LiveCluster, eventually, start_live_cluster
 from tests.mirrors import Mirror, mesh_properties
 from tests.processes import send_to_all, tree
 
-pytestmark = [pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(600)]
 
 TOPIC = "orders"
 PARTITIONS = 6
@@ -165,7 +165,7 @@ def test_groups_fail_over_from_a_killed_primary_and_return_without_losing_or_rep
         commit_start(GROUP, a, [TOPIC, f"B.{TOPIC}"])
         load = Load(a, 5000)
         load.start()
-        eventually(lambda: sum(b.end_offsets(remote)) > 1000, 90, mirror.tail)
+        eventually(lambda: sum(b.end_offsets(remote)) > 1000, 180, mirror.tail)
         first = read_as(GROUP, a, [TOPIC, f"B.{TOPIC}"], most=10_000)
         time.sleep(4)  # a checkpoint interval or two
         code, _, words = run("failover", file, "--flow", "A->B", "--yes", "--json")
@@ -235,7 +235,7 @@ def test_under_one_name_the_flow_is_turned_round_at_the_exact_point(
         commit_start(GROUP, a, [TOPIC])
         load = Load(a, 1000)
         load.start()
-        eventually(lambda: sum(b.end_offsets(TOPIC)) > 1000, 90, mirror.tail)
+        eventually(lambda: sum(b.end_offsets(TOPIC)) > 1000, 180, mirror.tail)
         first = read_as(GROUP, a, [TOPIC], most=2000)
         time.sleep(4)
         kill_with_a_tail(a, mirror)

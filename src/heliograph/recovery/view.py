@@ -146,10 +146,11 @@ def _look_at_source(config: FlowConfig, source: Cluster) -> tuple[SourceView | N
     try:
         patiently(lambda: source.describe(()), _FIRST_WORD)
         copied = replicates_of(config)
+        is_beat = naming_of(config).is_heartbeats_topic
         topics = {
             name: topic
             for name, topic in patiently(source.describe).items()
-            if not topic.internal and copied(name)
+            if not topic.internal and copied(name) and not is_beat(name)
         }
         partitions = [p for topic in topics.values() for p in topic.partitions]
         starts = patiently(lambda: list_offsets(source, partitions, EARLIEST)) if topics else {}
