@@ -3,6 +3,8 @@
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 _ROOT = Path(__file__).parent.parent
@@ -25,15 +27,21 @@ def run_command(*arguments: str, within: float = 60) -> subprocess.CompletedProc
     )
 
 
-def start_command(*arguments: str) -> subprocess.Popen[str]:
-    """Start a command; the caller ends it and reads its standard error."""
-    return subprocess.Popen(
+@contextmanager
+def start_command(*arguments: str) -> Iterator[subprocess.Popen[str]]:
+    """Start a command, and end it with the block if it still runs; its standard error can be read."""
+    process = subprocess.Popen(
         command_line(*arguments),
         cwd=_ROOT,
         env=_environment(),
         stderr=subprocess.PIPE,
         text=True,
     )
+    with process:
+        try:
+            yield process
+        finally:
+            process.terminate()
 
 
 def _environment() -> dict[str, str]:
