@@ -122,7 +122,7 @@ def test_a_tail_tells_what_lies_beyond_an_offset(target: LiveCluster, cluster: C
     assert [seen.records for _, seen in tail.batches] == [1]
     assert [(at, seen.records) for at, seen in whole.batches] == [(1, 2), (3, 1)]
     assert (tail.end, tail.missing) == (4, 0)
-    assert len(read_bodies(cluster, partition, 2)) == 2
+    assert len(read_bodies(cluster, partition, 2, 4)) == 2
 
 
 def test_batches_keep_their_order_while_the_broker_is_away(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 A tail is skipped by the batch where the source batch and its copy are the same bytes, and by the
 record otherwise (merged, encoded again, or written by a MirrorMaker 2): then the bodies of the rest
-of the tail are read and compared one by one.
+of the tail are read, some thousand at a time, and compared one by one.
 """
 
 from collections import deque
@@ -39,7 +39,8 @@ class Slot:
     """The state of one lane. `upstream` and `downstream` are stored; `read_to` is only read.
 
     A slot that is `stopped` takes nothing more; `halt` says why, until what is on the way is stored.
-    `runs` tells the driver which records went where: (upstream, downstream, count).
+    `runs` tells the driver which records went where: (upstream, downstream, count). From `unread` to
+    the tail's end nobody has read bodies yet.
     """
 
     share: Share
@@ -52,6 +53,7 @@ class Slot:
     pending: int = 0
     tail: deque[tuple[int, TailBatch]] = field(default_factory=deque)
     bodies: deque[tuple[int, int]] = field(default_factory=deque)
+    unread: int | None = None
     runs: list[tuple[int, int, int]] = field(default_factory=list)
     stopped: bool = False
     halt: tuple[str, str] | None = None
@@ -66,7 +68,7 @@ class Slot:
     @property
     def behind(self) -> bool:
         """Whether the target holds records that this writer has not come to yet."""
-        return bool(self.tail or self.bodies)
+        return bool(self.tail or self.bodies or self.unread is not None)
 
     def take_sequence(self, count: int) -> int:
         sequence = self.sequence
@@ -94,11 +96,24 @@ class Slot:
 
     def skip_twin(self, twin: TailBatch, upstream: int) -> bool:
         """Skip a source batch whose exact copy is next in the tail; return whether it was."""
-        if self.bodies or not self.tail or self.tail[0][1] != twin:
+        if not self.tail or self.tail[0][1] != twin:
             return False
         downstream, _ = self.tail.popleft()
         self.ran(upstream, downstream, twin.records)
         return True
+
+    def leave_batches(self) -> None:
+        """Compare the rest of the tail by the record."""
+        if self.tail:
+            self.unread = self.tail[0][0]
+            self.tail.clear()
+
+    def take_window(self, most: int) -> tuple[int, int]:
+        """Return from where to where bodies are to be read next: there are some unread."""
+        assert self.unread is not None
+        start, end = self.unread, min(self.unread + most, self.tail_end)
+        self.unread = end if end < self.tail_end else None
+        return start, end
 
     def skip_bodies(self, records: Sequence[RawRecord]) -> int:
         """Return how many of `records`, from the first, are in the tail; raise if it holds others."""

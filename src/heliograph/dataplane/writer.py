@@ -40,6 +40,7 @@ from heliograph.wire.unpack import unpack
 _REPORT_EVERY = 1.0
 _WAIT = 0.25
 _ANSWERS = 0.01
+_BODIES = 50_000  # of a tail held at a time: 7 MB
 
 
 class SliceWriter:
@@ -174,12 +175,14 @@ class SliceWriter:
             and slot.skip_twin(fingerprint(header, view[HEADER_SIZE:]), header.base_offset)
         ):
             return []
-        if slot.tail:
-            start = slot.tail[0][0]
-            slot.tail.clear()
-            slot.bodies.extend(read_bodies(self._tails, slot.share.remote, start))
+        slot.leave_batches()
         wanted = [record for record in unpack(view) if record.offset >= slot.read_to]
-        return wanted[slot.skip_bodies(wanted) :]
+        skipped = slot.skip_bodies(wanted)
+        while slot.unread is not None and not slot.bodies:
+            window = slot.take_window(_BODIES)
+            slot.bodies.extend(read_bodies(self._tails, slot.share.remote, *window))
+            skipped += slot.skip_bodies(wanted[skipped:])
+        return wanted[skipped:]
 
     def _pump(self, timeout: float) -> None:
         self._producer.pump(timeout)

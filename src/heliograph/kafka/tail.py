@@ -61,13 +61,14 @@ def read_tails(
     return tails
 
 
-def read_bodies(cluster: Cluster, partition: TopicPartition, start: int) -> list[tuple[int, int]]:
-    """Return the offset and the digest of every record in a partition from `start` to its end."""
-    end = patiently(lambda: list_offsets(cluster, [partition], LATEST))[partition]
+def read_bodies(
+    cluster: Cluster, partition: TopicPartition, start: int, end: int
+) -> list[tuple[int, int]]:
+    """Return the offset and the digest of every record in a partition from one offset to another."""
     digests: list[tuple[int, int]] = []
     scanned = scan(cluster, {partition: (start, end)}, committed_only=False, on_gap=lambda *_: None)
     for _, batch in scanned:
-        digests += [(r.offset, body_digest(r)) for r in unpack(batch) if r.offset >= start]
+        digests += [(r.offset, body_digest(r)) for r in unpack(batch) if start <= r.offset < end]
     return digests
 
 

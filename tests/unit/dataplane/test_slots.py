@@ -102,3 +102,15 @@ def test_runs_break_where_one_side_has_a_gap() -> None:
     for upstream, downstream, count in [(500, 40, 3), (503, 43, 1), (505, 44, 2), (507, 47, 1)]:
         slot.ran(upstream, downstream, count)
     assert slot.runs == [(500, 40, 4), (505, 44, 2), (507, 47, 1)]
+
+
+def test_bodies_of_a_tail_are_asked_for_in_windows_to_its_end() -> None:
+    tail = Tail(end=100, batches=[(40, TailBatch(10, 200, 1)), (50, TailBatch(50, 900, 2))])
+    slot = open_slot(make_share(), tail)
+    slot.leave_batches()
+    windows = []
+    while slot.unread is not None:
+        assert slot.behind
+        windows.append(slot.take_window(25))
+    assert windows == [(40, 65), (65, 90), (90, 100)]
+    assert not slot.behind
