@@ -194,7 +194,7 @@ def test_a_mirror_that_has_copied_all_has_nothing_to_do(
     assert waits == ["nothing of what it reads is copied yet"]
 
     with mirror, closing(Cluster(load_mirror(mirror.file).flows[0].target_admin)) as cluster:
-        assert_copied(source, topic, target, remote, mirror, within=60)
+        assert_copied(source, topic, target, remote, mirror, within=120)
         eventually(lambda: len(fetch_committed(cluster, [group])[0][group]) == 2, 30, mirror.tail)
     assert {made["remote_topic"] for made in flow["make_internal"]} <= target.topics() | (
         source.topics()
@@ -242,6 +242,21 @@ def test_a_topic_of_the_targets_own_is_told(
     config = one_flow(tmp_path, source, target, topic, replication_policy_class=IDENTITY)
     (problem,) = plan_of(config).problems
     assert problem.startswith(f"{topic} on {config.flow.target} holds 4 offsets")
+
+
+def test_copies_without_a_position_stop_what_would_repeat_them(
+    source: LiveCluster, target: LiveCluster, tmp_path: Path
+) -> None:
+    topic = source.create_topic()
+    source.produce(topic, [b"r"] * 4)
+    config = one_flow(tmp_path, source, target, topic)
+    target.produce(target.create_topic(name=f"{config.flow.source}.{topic}"), [b"r"] * 4)
+    found = plan_of(config)
+    (partition,) = found.partitions
+    assert partition.blocked
+    assert partition.origin is Origin.UNTRACKED
+    assert "copying it would repeat what is there" in str(partition.loss)
+    assert found.has_work
 
 
 def test_a_topic_that_came_from_the_target_is_left_there(

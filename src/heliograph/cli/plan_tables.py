@@ -106,8 +106,8 @@ def _show_copying(plan: MirrorPlan, flow: FlowPlan, console: Console) -> None:
     _print(console, "to copy", columns, rows)
     for partition in flow.partitions:
         if partition.loss is not None:
-            then = "waits for on.loss=continue" if partition.blocked else "is gone past"
-            _say(console, f"  LOSS {partition.source}: {partition.loss}; it {then}.")
+            what = "STOPS" if partition.blocked else "LOSS"
+            _say(console, f"  {what} {partition.source}: {partition.loss}.")
     if flow.partitions:
         _say(console, f"  {_amount(plan, flow)}")
 

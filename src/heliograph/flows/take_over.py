@@ -132,6 +132,8 @@ def set_by_hand(config: FlowConfig) -> set[TopicPartition]:
         return found
     last: dict[TopicPartition, int] = {}
     with closing(Cluster(storage.endpoint)) as cluster:
+        if storage.name not in patiently(lambda: cluster.describe([storage.name])):
+            return found
         for raw_key, raw_value in read_rows(cluster, storage.name):
             key = decode_source_key(raw_key)
             if key is None or (key.connector, key.cluster) != (

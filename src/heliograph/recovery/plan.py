@@ -1,6 +1,6 @@
 """`plan`: what a mirror would do, asked of the same functions that do it. Reads; makes and changes nothing."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 
@@ -23,9 +23,16 @@ from heliograph.flows.source import (
 )
 from heliograph.flows.starts import Origin as StartOrigin
 from heliograph.flows.starts import Start, find_loss, plan_starts
+from heliograph.flows.take_over import (
+    StillMirrored,
+    StillWritten,
+    check_stopped,
+    settle_starts,
+)
 from heliograph.flows.topic_acls import plan_acls
 from heliograph.flows.topic_configs import plan_topic_configs
 from heliograph.kafka.cluster import Cluster, Topic, patiently
+from heliograph.kafka.groups import list_groups
 from heliograph.kafka.log_dirs import partition_sizes
 from heliograph.kafka.offsets import EARLIEST, LATEST, list_offsets
 from heliograph.model import Endpoint, TopicPartition
@@ -55,6 +62,7 @@ from heliograph.recovery.plan_report import (
 )
 
 _Offsets = Mapping[TopicPartition, int]
+_GROUPS_TOPIC = "__consumer_offsets"
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,6 +288,7 @@ def _partitions(
     saved = peek_progress(desk.storage, config)
     unmade = [r.remote for r in routes if not _is_there(r, desk.existing)]
     starts = plan_starts(config, routes, saved, desk.source, desk.target, unmade=unmade)
+    starts, problems = _settled(desk, starts, unmade, is_first=not saved)
     partitions = [route.source for route in routes]
     firsts = patiently(lambda: list_offsets(desk.source, partitions, EARLIEST))
     tops = ends = patiently(lambda: list_offsets(desk.source, partitions, LATEST))
@@ -301,6 +310,8 @@ def _partitions(
             loss = find_loss(source, upstream, firsts[source], tops[source])
             upstream = upstream if loss is None else loss.resume
         lost = start.loss or (loss.reason if loss else None)
+        if start.barred:
+            lost = f"{lost}; {start.advice}"
         found.append(
             PartitionPlan(
                 source=source,
@@ -314,7 +325,25 @@ def _partitions(
                 is_heartbeats=is_heartbeats(source.topic),
             )
         )
-    return tuple(sorted(found, key=lambda p: p.source)), _strangers(config, starts), notes
+    problems += _strangers(config, starts)
+    return tuple(sorted(found, key=lambda p: p.source)), problems, notes
+
+
+def _settled(
+    desk: _Desk, starts: Sequence[Start], unmade: Collection[TopicPartition], *, is_first: bool
+) -> tuple[list[Start], list[str]]:
+    """Return where partitions begin after a MirrorMaker 2, and what would keep the flow from starting."""
+    empty = set(unmade)
+    lost = [s for s in starts if s.origin is StartOrigin.TAKEN_OVER and s.route.remote in empty]
+    others = [start for start in starts if start not in lost]
+    try:
+        # Asked for a group that is not there, a broker makes the topic that groups are kept in.
+        if desk.config.worker.get("group.id") in list_groups(desk.storage):
+            check_stopped(desk.config, desk.storage)
+        settled = settle_starts(desk.config, others, desk.source, desk.target, is_first=is_first)
+    except (StillMirrored, StillWritten) as exc:
+        return list(starts), [str(exc).rstrip(".")]
+    return [*settled, *lost], []
 
 
 def _is_there(route: Route, existing: Mapping[str, Topic]) -> bool:
@@ -350,7 +379,9 @@ def _groups(desk: _Desk) -> tuple[tuple[GroupPlan, ...], list[str]]:
         news[checkpoint.group] = news.get(checkpoint.group, 0) + 1
     moves: dict[str, int] = {}
     alone: dict[str, str] = {}
-    if settings.sync_group_offsets_enabled:
+    if settings.sync_group_offsets_enabled and not _has_groups(desk):
+        moves = {group: len(places) for group, places in outlook.standing.items()}
+    elif settings.sync_group_offsets_enabled:
         sync = plan_group_sync(desk.target, outlook.standing)
         moves = {group: len(behind) for group, behind in sync.behind.items()}
         alone = {**sync.skipped, **sync.unread}
@@ -370,6 +401,11 @@ def _groups(desk: _Desk) -> tuple[tuple[GroupPlan, ...], list[str]]:
             )
         )
     return tuple(sorted(found, key=lambda g: g.group)), list(outlook.troubles)
+
+
+def _has_groups(desk: _Desk) -> bool:
+    """Whether the target ever had a group; one that had none would make a topic when asked for one."""
+    return _GROUPS_TOPIC in desk.existing or bool(list_groups(desk.target))
 
 
 def _loops(flows: Sequence[FlowConfig], topics: Mapping[str, Iterable[str]]) -> list[Loop]:
