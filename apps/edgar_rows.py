@@ -4,6 +4,7 @@ import argparse
 import itertools
 import os
 import time
+from datetime import date, timedelta
 from pathlib import Path
 
 from edgar_producer import HEADER
@@ -26,7 +27,8 @@ def main() -> int:
     for number in range(options.files):
         if number:
             time.sleep(options.interval)
-        file = options.folder / f"log{20170630 + number}.csv"
+        day = date(2017, 6, 30) + timedelta(days=number)
+        file = options.folder / f"log{day:%Y%m%d}.csv"
         half = file.with_suffix(".part")
         lines = [HEADER.encode(), *itertools.islice(rows, options.rows)]
         half.write_bytes(b"\n".join(lines) + b"\n")

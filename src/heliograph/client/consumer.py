@@ -335,6 +335,8 @@ class FailoverConsumer:
         move = Move(at, source, target, why, timedelta(seconds=time.monotonic() - began), plan)
         self.moves.append(move)
         log.info("group=%s is on %s repeats=%d at most", self._group, target, plan.repeats)
+        for reason in plan.unknown:
+            log.warning("group=%s %s on %s: auto_offset_reset decides", self._group, reason, target)
         for partition in plan.absent:
             log.warning(
                 "group=%s %s of %s is not on %s. Come back to %s to read it.",
