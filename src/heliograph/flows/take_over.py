@@ -108,7 +108,7 @@ def settle_starts(
         return [barred.get(s.route.source, s) for s in starts]
     if not wanted:
         return starts
-    by_hand = set_by_hand(config)
+    by_hand = set_by_hand(config, wanted)
     wanted = [s for s in wanted if s.route.source not in by_hand]
     settled = {s.route.source: s for s in _settle(config, wanted, syncs, source, target)}
     return [settled.get(s.route.source, s) for s in starts]
@@ -121,15 +121,15 @@ def _is_open(start: Start) -> bool:
     return found or start.origin is Origin.TAKEN_OVER
 
 
-def set_by_hand(config: FlowConfig) -> set[TopicPartition]:
+def set_by_hand(config: FlowConfig, starts: Iterable[Start]) -> set[TopicPartition]:
     """Return the partitions whose saved position somebody deleted or took back: they are to be copied again.
 
-    A MirrorMaker 2 does neither by itself. A file keeps no history that would tell.
+    A MirrorMaker 2 does neither by itself. Files are ours alone, and do not tell what was deleted.
     """
     found: set[TopicPartition] = set()
     storage = config.offset_storage
     if storage.file is not None:
-        return found
+        return {s.route.source for s in starts if s.origin is Origin.TAKEN_OVER}
     last: dict[TopicPartition, int] = {}
     with closing(Cluster(storage.endpoint)) as cluster:
         if storage.name not in patiently(lambda: cluster.describe([storage.name])):
