@@ -12,7 +12,7 @@ from datetime import timedelta
 
 from running import add_reading, run
 
-from heliograph.client import FailoverConsumer, Move
+from heliograph.client import FailoverConsumer, MirrorError, Move
 
 
 def main() -> int:
@@ -33,8 +33,7 @@ def main() -> int:
         while options.count is None or seen < options.count:
             if told:
                 told.clear()
-                there = consumer.other if consumer.cluster == consumer.home else consumer.home
-                consumer.move_to(there)
+                go(consumer)
             records = consumer.poll(timedelta(seconds=0.5), max_records=1)
             for move in consumer.moves[moves:]:
                 print(describe(move), flush=True)
@@ -49,6 +48,14 @@ def main() -> int:
                 break
         print(f"{seen} messages read")
     return 0
+
+
+def go(consumer: FailoverConsumer) -> None:
+    """Send a consumer to its other cluster; if that is no place to go, it stays."""
+    try:
+        consumer.move_to(consumer.other if consumer.cluster == consumer.home else consumer.home)
+    except MirrorError as exc:
+        print(exc, file=sys.stderr)
 
 
 def parse() -> argparse.Namespace:

@@ -211,7 +211,12 @@ def test_two_failover_consumers_share_a_topic_and_move_when_told(
         source.produce(topic, written[:40])
         eventually(lambda: read() == list(range(40)), STARTING, tell)
         with MirrorClient(target.bootstrap) as client:
-            eventually(lambda: len(client.run_maps(a)) == 2, STARTING, tell)
+
+            def copied() -> int:
+                ends = [runs.end for runs in client.run_maps(a).values()]
+                return sum(end.upstream_end for end in ends if end is not None)
+
+            eventually(lambda: copied() == 40, STARTING, tell)
         for process in (one, two):
             process.send_signal(signal.SIGUSR1)
         eventually(

@@ -287,6 +287,25 @@ def test_a_consumer_goes_and_returns_to_the_very_next_record(
 
 
 @pytest.mark.broker
+def test_a_join_is_finished_however_short_the_polls_are(
+    source: LiveCluster, target: LiveCluster, aliases: tuple[str, str]
+) -> None:
+    """Without our help kafka-python 3.0.12 is stuck in every second of these."""
+    a, b = aliases
+    for _ in range(6):
+        topic = source.create_topic()
+        source.produce(topic, [b"0"])
+        with FailoverConsumer(
+            [topic],
+            group_id=unique_name(),
+            home=(a, source.bootstrap),
+            other=(b, target.bootstrap),
+            auto_offset_reset="earliest",
+        ) as consumer:
+            eventually(lambda: consumer.poll(timedelta(milliseconds=2)), MOVING)  # noqa: B023
+
+
+@pytest.mark.broker
 def test_a_home_that_never_answered_is_left_for_the_checkpoint(
     source: LiveCluster, target: LiveCluster, aliases: tuple[str, str]
 ) -> None:

@@ -74,7 +74,13 @@ def test_what_is_written_on_the_other_cluster_is_followed_the_other_way_round() 
 def test_what_never_left_the_source_is_ahead_and_not_repeated() -> None:
     plan = to_b(160)
     assert place(plan) == Place(151, How.EXACT, repeats=0, ahead=9)
+    assert plan.ahead == 9
     assert not plan.may_improve(is_alive=False)
+
+
+def test_what_is_not_copied_yet_is_waited_for_while_the_source_lives() -> None:
+    assert to_b(160).may_improve(is_alive=True)
+    assert not to_b(151).may_improve(is_alive=True)
 
 
 def test_a_map_that_is_behind_what_was_copied_is_worth_waiting_for() -> None:

@@ -326,6 +326,9 @@ class FailoverConsumer:
             self._leave()
             passage.await_empty(self._gather_within)
             plan = self._check(passage.plan(passage.ask_source, self._exact_within, is_alive=True))
+            if plan.may_improve(is_alive=True):
+                doing = f"copy to {target}, and tell of, all that group {self._group} has read"
+                raise DeadlinePassed(doing, self._exact_within.total_seconds())
         plan = passage.commit(plan, self._former.pop(target, None), self._session_timeout)
         if why == "gone":
             time.sleep(_LATER.total_seconds())

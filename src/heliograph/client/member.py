@@ -82,6 +82,8 @@ class Member:
         """Return records, none if there are none in time; they count as consumed."""
         with _positions(self.group, self.endpoint.cluster):
             found = self._consumer.poll(timeout_ms=_ms(within), max_records=most)
+        if not found:
+            self._remember_join()
         for partition, records in found.items():
             self._consumed[_own(partition)] = records[-1].offset + 1
         return [record for records in found.values() for record in records]
@@ -91,7 +93,9 @@ class Member:
         self._consumer.config["consumer_timeout_ms"] = _ms(within)
         with _positions(self.group, self.endpoint.cluster):
             record = next(self._consumer, None)
-        if record is not None:
+        if record is None:
+            self._remember_join()
+        else:
             self._consumed[TopicPartition(record.topic, record.partition)] = record.offset + 1
         return record
 
@@ -112,6 +116,16 @@ class Member:
     def close(self) -> None:
         """Leave the group, as far as the cluster can be told, without committing anything."""
         self._consumer.close(autocommit=False, timeout_ms=_ms(_CLOSING))
+
+    def _remember_join(self) -> None:
+        """Have kafka-python finish a join that it began.
+
+        3.0.12 forgets it, for ever and without heartbeats, if a poll ends while a leader that joins again
+        because of new metadata has made its assignment and awaits the answer.
+        """
+        coordinator = self._consumer._coordinator  # noqa: SLF001 - nothing public tells, nor helps
+        if coordinator.rejoining and not coordinator.need_rejoin():
+            coordinator.request_rejoin()
 
 
 def leave_group(cluster: Cluster, group: str, member_id: str) -> None:

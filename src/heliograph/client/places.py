@@ -126,14 +126,21 @@ class Plan:
     def repeats(self) -> int:
         return sum(place.repeats for place in self.places.values())
 
-    def may_improve(self, *, is_alive: bool) -> bool:
-        """Whether it may get better: records are there of which a run map does not tell yet.
+    @property
+    def ahead(self) -> int:
+        """How many records the group may have read that are not there, and may come."""
+        return sum(place.ahead for place in self.places.values())
 
-        The map of what comes from the cluster that is left is kept on the other one; one that is kept
-        on a cluster which is not alive stays as it is.
+    def may_improve(self, *, is_alive: bool) -> bool:
+        """Whether it may get better: records are copied of which a run map does not tell yet.
+
+        The map of what comes from the cluster that is left is kept on the other one. Unless the
+        first `is_alive`, a map that is kept on it stays as it is, and nothing more is copied from it.
         """
-        unsure = [p for p in self.places.values() if p.how is How.EXACT and p.repeats]
-        return any(is_alive or place.ahead for place in unsure)
+        exact = [p for p in self.places.values() if p.how is How.EXACT]
+        if is_alive:
+            return any(place.repeats or place.ahead for place in exact)
+        return any(place.repeats and place.ahead for place in exact)
 
 
 def plan_move(

@@ -1,0 +1,200 @@
+"""Where a demo plays: real clusters, a mirror, the seeds' programs; each step with its time, nothing left behind."""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Collection, Mapping
+from contextlib import AbstractContextManager, ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from demos.account import Message, messages_in
+
+import heliograph
+from heliograph.embedded.cluster import Cluster, start_cluster
+from heliograph.errors import MirrorError
+from heliograph.recovery.drill_steps import StepLog
+from heliograph.recovery.report import Step
+from heliograph.recovery.wipe_mirror import RunningMirror
+
+APPS = Path(__file__).parents[1]
+CONFIG = Path(__file__).parent / "config"
+_PATIENCE = 240.0
+_POLL = 0.25
+_LAST_LINES = 15
+
+
+class Program:
+    """A process that somebody would start in a terminal, and what it prints."""
+
+    def __init__(self, command: list[str], environment: Mapping[str, str], log: Path) -> None:
+        self._name = " ".join(Path(word).name for word in command[1:4])
+        self._log = log
+        with log.open("wb") as out:
+            self._process = subprocess.Popen(
+                command,
+                env=environment,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,  # Ctrl-C is for the demo, which ends them
+            )
+
+    def printed(self) -> str:
+        return self._log.read_text(errors="replace")
+
+    def messages(self) -> list[Message]:
+        return messages_in(self.printed())
+
+    def check(self) -> None:
+        """Raise if it has ended, and not well."""
+        if self._process.poll():
+            raise self._ended_badly(self._process.returncode)
+
+    def finish(self, codes: Collection[int] = (0,)) -> str:
+        """Return all it printed, once it has ended by itself with one of these codes."""
+        try:
+            code = self._process.wait(_PATIENCE)
+        except subprocess.TimeoutExpired:
+            raise MirrorError(f"{self._name} did not end within {_PATIENCE:.0f} s.") from None
+        if code not in codes:
+            raise self._ended_badly(code)
+        return self.printed()
+
+    def stop(self) -> str:
+        """Ask it to end, as `kill PID` does, and return all it printed."""
+        self._process.terminate()
+        return self.finish()
+
+    def kill(self) -> None:
+        if self._process.poll() is None:
+            self._process.kill()
+        self._process.wait()
+
+    def _ended_badly(self, code: int) -> MirrorError:
+        last = "\n".join(self.printed().splitlines()[-_LAST_LINES:])
+        return MirrorError(f"{self._name} ended with exit code {code}. Its last lines:\n{last}")
+
+
+class Stage:
+    """Starts what a demo needs; leaving it ends all of that and deletes what it wrote."""
+
+    def __init__(self) -> None:
+        self._cleanup = ExitStack()
+        self.folder = Path(tempfile.mkdtemp(prefix="heliograph-demo-"))
+        self._cleanup.callback(shutil.rmtree, self.folder, ignore_errors=True)
+        self._log = StepLog(_Lines())
+        self._checks: list[Callable[[], None]] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        with self.step("stop everything, and delete what it wrote"):
+            self._cleanup.close()
+
+    def step(self, name: str) -> AbstractContextManager[list[str]]:
+        """Time the block, and print a line with what it adds to the list."""
+        return self._log.step(name)
+
+    def start_cluster(self, name: str, brokers: int = 1) -> Cluster:
+        what = "a real Kafka broker" if brokers == 1 else f"{brokers} real Kafka brokers"
+        with self.step(f"start {name}, {what}") as notes:
+            cluster = start_cluster(
+                name, brokers=brokers, data_root=self.folder / "kafka", heap="256m"
+            )
+            self._cleanup.callback(cluster.wipe)
+            notes.append(cluster.bootstrap)
+        return cluster
+
+    def start_mirror(self, file: Path) -> None:
+        """Start `heliograph run`, and return when every flow copies."""
+        with self.step(f"heliograph run {file.name}, until it copies"):
+            mirror = RunningMirror(file, self.folder / "mirror.log")
+            self._cleanup.callback(mirror.stop)
+            self._checks.append(mirror.check)
+            self.wait(mirror.copies, "the mirror to begin")
+
+    def start_program(self, name: str, *arguments: str) -> Program:
+        """Start a program of apps/ in the background."""
+        return self._start([sys.executable, str(APPS / name), *arguments])
+
+    def start_command(self, *arguments: str) -> Program:
+        """Start a command of heliograph in the background."""
+        return self._start([sys.executable, "-m", "heliograph", *arguments])
+
+    def run_program(self, name: str, *arguments: str) -> list[Message]:
+        """Run a program of apps/ until it ends, and return the messages it printed."""
+        return messages_in(self.start_program(name, *arguments).finish())
+
+    def wait(self, condition: Callable[[], bool], what: str) -> None:
+        deadline = time.monotonic() + _PATIENCE
+        while not condition():
+            for check in self._checks:
+                check()
+            if time.monotonic() > deadline:
+                raise MirrorError(f"the demo waited for {what}, in vain for {_PATIENCE:.0f} s.")
+            time.sleep(_POLL)
+
+    def write_properties(
+        self, name: str, changed: Mapping[str, str], added: Mapping[str, str]
+    ) -> Path:
+        """Write a seed's file with some values changed and some keys added, and say so."""
+        text = change_properties((CONFIG / name).read_text(), changed, added)
+        file = self.folder / name
+        file.write_text(text)
+        print(f"          {name} is the seed's with our ports in it. Added:")
+        for key, value in added.items():
+            print(f"            {key} = {value}")
+        return file
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Ours, in which a process finds the same heliograph as we are."""
+        (package,) = heliograph.__path__
+        paths = [str(Path(package).parent), str(APPS), os.environ.get("PYTHONPATH", "")]
+        return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
+
+    def _start(self, command: list[str]) -> Program:
+        log = self.folder / f"program-{len(self._checks)}.log"
+        program = Program(command, self.environment, log)
+        self._cleanup.callback(program.kill)
+        self._checks.append(program.check)
+        return program
+
+
+def change_properties(text: str, changed: Mapping[str, str], added: Mapping[str, str]) -> str:
+    """Return a properties file in which these keys have these values; a key to be changed must be there."""
+    lines = text.splitlines()
+    keys = [line.partition("=")[0].strip() for line in lines]
+    for key, value in changed.items():
+        lines[keys.index(key)] = f"{key} = {value}"
+    return "\n".join([*lines, *(f"{key} = {value}" for key, value in added.items())]) + "\n"
+
+
+def first_and_last(messages: list[Message]) -> str:
+    """Return what a step says of messages."""
+    if not messages:
+        return "no messages"
+    return f"{len(messages)} messages, {messages[0]} to {messages[-1]}"
+
+
+class _Lines:
+    """Prints a line per step; on a terminal also while it lasts."""
+
+    def began(self, name: str) -> None:
+        if sys.stdout.isatty():
+            print(f"          {name} ...", end="\r", flush=True)
+
+    def ended(self, step: Step) -> None:
+        note = f" ({step.note})" if step.note else ""
+        clear = "\x1b[2K" if sys.stdout.isatty() else ""
+        print(f"{clear}{step.start:6.1f} s  {step.name}: {step.seconds:.1f} s{note}", flush=True)
