@@ -1,0 +1,223 @@
+"""Fail-over and fail-back without a mirror at work: what it left behind is made by hand, on real brokers."""
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from heliograph.config.flow import FlowConfig
+from heliograph.config.mirror import load_mirror
+from heliograph.errors import ConfigError, FlowHeld, KafkaFault
+from heliograph.flows.holds import HoldStore
+from heliograph.flows.progress import open_progress
+from heliograph.flows.runs import open_runs
+from heliograph.kafka.cluster import Cluster
+from heliograph.kafka.copy import copy_records, read_records
+from heliograph.kafka.groups import Committed, commit_offsets, fetch_committed
+from heliograph.model import Position, TopicPartition
+from heliograph.recovery import failback as module
+from heliograph.recovery.explain import explain_group
+from heliograph.recovery.failback import Failback, TailAction
+from heliograph.recovery.failover import Refused, carry_out, plan_failover
+from heliograph.wire.connect_records import SourceOffset
+from tests.clusters import LiveCluster, Outgoing, unique_name
+from tests.mirrors import flow_properties, unique_alias
+
+WRITTEN = 50
+COPIED = 40
+SAVED = 33  # what the flow had saved when it died; the target holds more
+
+
+class Scene:
+    """A flow that copied 40 of 50 records of each of two partitions, and a group that read 20."""
+
+    def __init__(self, source: LiveCluster, target: LiveCluster, folder: Path) -> None:
+        self.source, self.target = source, target
+        self.topic = source.create_topic(2)
+        self.alias = unique_alias()
+        self.remote = f"{self.alias}.{self.topic}"
+        self.group = unique_name()
+        target.create_topic(2, name=self.remote)
+        file = folder / "mm2.properties"
+        clusters = (self.alias, source.bootstrap), ("B", target.bootstrap)
+        written = flow_properties(*clusters, self.topic)
+        file.write_text("".join(f"{k} = {v}\n" for k, v in written.items()))
+        mirror = load_mirror(file)
+        self.config: FlowConfig = mirror.flows[0]
+        self.reverse: FlowConfig = mirror.other_flows[0]
+        records = [
+            Outgoing(b"%d-%d" % (i % 2, i // 2), partition=i % 2) for i in range(2 * WRITTEN)
+        ]
+        source.produce(self.topic, records)
+        self.at_source = Cluster(self.config.source_admin)
+        self.at_target = Cluster(self.config.target)
+        self._copy()
+        at = {TopicPartition(self.topic, i): Committed(20, "note") for i in range(2)}
+        assert commit_offsets(self.at_source, self.group, at) == {}
+
+    def _copy(self) -> None:
+        ids = self.at_source.describe([self.topic]), self.at_target.describe([self.remote])
+        runs = open_runs(self.at_target, self.config)
+        runs.load()
+        offsets = {}
+        for index in range(2):
+            partition = TopicPartition(self.topic, index)
+            remote = TopicPartition(self.remote, index)
+            records = read_records(self.at_source, partition, 0, COPIED)
+            copy_records(self.at_target, remote, records, f"by-hand-{self.alias}-{index}")
+            runs.begin(partition, Position(0, 1))  # the marker of the fence is at 0
+            runs.add(partition, [(0, 1, SAVED)])
+            offsets[partition] = SourceOffset(
+                SAVED,
+                SAVED + 1,
+                str(ids[0][self.topic].topic_id),
+                str(ids[1][self.remote].topic_id),
+            )
+        runs.save()
+        store = open_progress(self.at_target, self.config)
+        store.load()
+        store.save(offsets)
+
+    def failback(self, groups: str | None = None) -> Failback:
+        return Failback(self.config, self.reverse, groups)
+
+    def at(self, cluster: Cluster, topic: str) -> list[Committed | None]:
+        committed, _ = fetch_committed(cluster, [self.group])
+        return [committed[self.group].get(TopicPartition(topic, i)) for i in range(2)]
+
+    def close(self) -> None:
+        self.at_source.close()
+        self.at_target.close()
+
+
+@pytest.fixture
+def scene(source: LiveCluster, target: LiveCluster, tmp_path: Path) -> Iterator[Scene]:
+    with closing(Scene(source, target, tmp_path)) as scene:
+        yield scene
+
+
+def fail_over(scene: Scene) -> None:
+    report = carry_out(plan_failover(scene.config, scene.group))
+    assert report.moved == {scene.group: 2}
+
+
+def test_a_fail_over_while_the_source_answers_counts_what_would_be_left_behind(
+    scene: Scene,
+) -> None:
+    plan = plan_failover(scene.config)
+    assert plan.behind == 2 * (WRITTEN - COPIED), "what was copied after the last save counts"
+    assert any("are not on B yet" in its.sentence for its in plan.objections)
+    (move,) = plan.moves
+    assert [step.place.offset for step in move.steps if step.place] == [21, 21]
+    assert move.missing == 2 * (WRITTEN - COPIED)
+    assert move.stale == 40, "without a checkpoint all of it would be read again"
+
+
+def test_a_fail_over_moves_a_group_to_its_exact_offset_and_holds_the_flow(scene: Scene) -> None:
+    fail_over(scene)
+    assert scene.at(scene.at_target, scene.remote) == [Committed(21, "note")] * 2
+    with pytest.raises(FlowHeld, match="was failed over"):
+        HoldStore(scene.at_target, scene.config).check()
+    again = plan_failover(scene.config, scene.group)
+    assert again.done
+    assert again.moves[0].moved
+
+
+def test_a_group_that_went_on_on_the_target_is_not_taken_back_by_a_second_fail_over(
+    scene: Scene,
+) -> None:
+    fail_over(scene)
+    place = TopicPartition(scene.remote, 0)
+    commit_offsets(scene.at_target, scene.group, {place: Committed(30, "")})
+    carry_out(plan_failover(scene.config, scene.group))
+    assert scene.at(scene.at_target, scene.remote)[0] == Committed(30, "")
+
+
+def test_a_group_that_does_not_exist_is_a_mistake(scene: Scene) -> None:
+    with pytest.raises(ConfigError, match=r"no group of .* is called so"):
+        plan_failover(scene.config, "nobody")
+    with pytest.raises(ConfigError, match="not a regular expression"):
+        plan_failover(scene.config, "(")
+
+
+def test_a_group_is_explained(scene: Scene) -> None:
+    told = explain_group(scene.config, scene.group)
+    assert told.ready
+    unknown = explain_group(scene.config, "nobody")
+    assert not unknown.ready
+    assert unknown.reasons == (f"{scene.alias} has no group nobody, or it has committed nothing",)
+
+
+def test_a_flow_that_was_not_failed_over_is_not_failed_back(scene: Scene) -> None:
+    with scene.failback() as back, pytest.raises(Refused, match="is not held"):
+        back.plan()
+
+
+def test_what_never_left_the_source_is_listed_and_must_be_decided_about(scene: Scene) -> None:
+    fail_over(scene)
+    listed = []
+    with scene.failback() as back:
+        plan = back.plan(
+            None, lambda partition, record: listed.append((partition.index, record.offset))
+        )
+    assert listed == [(i, offset) for i in range(2) for offset in range(COPIED, WRITTEN)]
+    assert plan.lost == 20
+    assert [(o.forcible, "--tail replay" in o.sentence) for o in plan.objections] == [(False, True)]
+
+
+def test_replay_returns_the_group_and_lets_the_flow_go_on_where_it_was(scene: Scene) -> None:
+    fail_over(scene)
+    place = TopicPartition(scene.remote, 1)
+    commit_offsets(scene.at_target, scene.group, {place: Committed(COPIED + 1, "all of it")})
+    with scene.failback() as back:
+        report = back.carry_out(back.plan(TailAction.REPLAY))
+    assert report.left == {}
+    assert scene.at(scene.at_source, scene.topic) == [
+        Committed(20, "note"),
+        Committed(COPIED, "all of it"),
+    ]
+    HoldStore(scene.at_target, scene.config).check()
+    saved = open_progress(scene.at_target, scene.config).load()
+    assert saved[TopicPartition(scene.topic, 0)].upstream == SAVED, "the flow finds out the rest"
+
+
+def test_drop_lets_the_flow_and_who_has_read_all_else_go_on_behind_it(scene: Scene) -> None:
+    fail_over(scene)
+    place = TopicPartition(scene.remote, 1)
+    commit_offsets(scene.at_target, scene.group, {place: Committed(COPIED + 1, "")})
+    with scene.failback() as back:
+        back.carry_out(back.plan(TailAction.DROP))
+    home = scene.at(scene.at_source, scene.topic)
+    assert [its.offset for its in home if its] == [20, WRITTEN]
+    saved = open_progress(scene.at_target, scene.config).load()
+    at = saved[TopicPartition(scene.topic, 1)]
+    assert (at.upstream, at.downstream) == (WRITTEN, COPIED + 1)
+
+
+def test_a_quarantine_that_was_interrupted_is_finished_and_holds_each_record_once(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fail_over(scene)
+    copy, calls = copy_records, []
+
+    def break_down(*given: object) -> int:
+        calls.append(given)
+        if len(calls) == 2:
+            raise KafkaFault("write", "nothing", retriable=True)
+        return copy(*given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(module, "copy_records", break_down)
+    with scene.failback() as back, pytest.raises(KafkaFault):
+        back.carry_out(back.plan(TailAction.QUARANTINE))
+    with scene.failback() as back:
+        other = back.plan(TailAction.DROP)
+        assert any("began with --tail quarantine" in o.sentence for o in other.objections)
+        report = back.carry_out(back.plan())
+    assert (report.left, report.records) == ({}, WRITTEN - COPIED)
+    aside = scene.target.consume(f"mm2-quarantine.{scene.remote}.internal")
+    assert [(r.partition, r.value) for r in aside] == [
+        (i, b"%d-%d" % (i, n)) for i in range(2) for n in range(COPIED, WRITTEN)
+    ]
+    with scene.failback() as back, pytest.raises(Refused, match="is not held"):
+        back.plan()
