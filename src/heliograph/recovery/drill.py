@@ -32,13 +32,15 @@ from heliograph.recovery.view import FlowView, look
 class PartitionDrill:
     """Where a group stands on the source, where its fork read on on the target, and what that came to.
 
-    `difference` is None where the source could not be asked.
+    `missing` are records that it has not read and that are not on the target yet. Both that and `difference` are
+    None where the source could not be asked.
     """
 
     partition: TopicPartition
     upstream: int
     remote: TopicPartition
     downstream: int
+    missing: int | None = None
     read: int = 0
     difference: Difference | None = None
 
@@ -64,6 +66,12 @@ class GroupDrill:
     @property
     def read(self) -> int:
         return sum(partition.read for partition in self.partitions)
+
+    @property
+    def missing(self) -> int | None:
+        """How many records it has not read and could not read there now."""
+        counts = [partition.missing for partition in self.partitions]
+        return None if None in counts else sum(count for count in counts if count)
 
     @property
     def difference(self) -> Difference | None:
@@ -281,7 +289,9 @@ def _partition(step: Step) -> PartitionDrill:
     """Return where a fail-over leaves a partition: a group is never taken back on the target."""
     assert step.place is not None, "a group that is ready has a place for all its partitions"
     at = step.place.offset if step.there is None else max(step.there, step.place.offset)
-    return PartitionDrill(step.stand.partition, step.stand.offset, step.place.partition, at)
+    return PartitionDrill(
+        step.stand.partition, step.stand.offset, step.place.partition, at, step.missing
+    )
 
 
 def _why_not(move: GroupMove) -> str:

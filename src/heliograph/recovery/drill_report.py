@@ -61,7 +61,11 @@ def drill_report(result: DrillResult, versions: Mapping[str, str]) -> Report:
 
 def _verdict(result: DrillResult, ready: int, lost: int | None, repeated: int | None) -> str:
     if result.ok:
-        return f"All {ready} groups can fail over now: no record would be repeated, none left out."
+        exact = f"All {ready} groups go on exactly: no record is repeated, none is left out."
+        if result.behind is None or not result.behind.offsets:
+            return exact
+        source = result.flow.partition("->")[0]
+        return f"{exact} {result.behind.offsets:,} records are on {source} alone: a loss of it now costs them."
     problems = []
     if ready < len(result.groups):
         problems.append(
@@ -88,7 +92,16 @@ def _plots(groups: Iterable[GroupDrill]) -> Iterable[Bars]:
 
 
 def _tables(groups: Iterable[GroupDrill]) -> Iterable[Table]:
-    columns = ("group", "partitions", "read", "repeated", "gaps", "first record", "")
+    columns = (
+        "group",
+        "partitions",
+        "read",
+        "repeated",
+        "gaps",
+        "not there yet",
+        "first record",
+        "",
+    )
     yield Table("Groups", columns, tuple(map(_group_row, groups)))
     wrong = [
         (group.group, str(p.partition), p.upstream, str(p.remote), p.downstream, *p.difference[1:])
@@ -110,6 +123,7 @@ def _group_row(group: GroupDrill) -> tuple[Cell, ...]:
         group.read,
         difference.repeated if difference else None,
         difference.lost if difference else None,
+        group.missing if group.ready else None,
         first,
         group.reason or ("at the end: nothing to read" if group.at_end else "ready"),
     )

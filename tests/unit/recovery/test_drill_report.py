@@ -11,7 +11,7 @@ from heliograph.recovery.drill_steps import Silence, StepLog
 from heliograph.recovery.report import Step
 
 HERE, THERE = TopicPartition("orders", 0), TopicPartition("A.orders", 0)
-PLACE = PartitionDrill(HERE, 10, THERE, 11, read=5, difference=Difference(same=5))
+PLACE = PartitionDrill(HERE, 10, THERE, 11, missing=2, read=5, difference=Difference(same=5))
 GROUP = GroupDrill("billing", "billing.drill-1", (PLACE,), first_record=0.02)
 UP_TO_DATE = Behind(offsets=0, partitions=0, oldest_ms=None, now_ms=9000)
 RESULT = DrillResult(
@@ -35,7 +35,7 @@ def test_a_drill_is_good_if_every_group_goes_on_exactly() -> None:
     assert report.ok
     assert (report.measured["rpo_seconds"], report.measured["rto_seconds"]) == (0, 1.25)
     assert [figure.value for figure in report.figures] == ["0.0 s", "1.2 s", "1 of 1", "0", "0"]
-    assert report.tables[0].rows == (("billing", 1, 5, 0, 0, "20 ms", "ready"),)
+    assert report.tables[0].rows == (("billing", 1, 5, 0, 0, 2, "20 ms", "ready"),)
 
 
 @pytest.mark.parametrize(
@@ -77,6 +77,7 @@ def test_the_rpo_is_the_age_of_the_oldest_record_that_is_not_there() -> None:
     assert report.ok
     assert report.figures[0].value == "2.5 s"
     assert report.measured["records_behind"] == 7
+    assert "7 records are on A alone" in report.verdict
 
 
 def test_a_group_with_nothing_left_to_read_is_ready() -> None:
