@@ -18,6 +18,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.spinner import Spinner
 from rich.table import Table
+from rich.text import Text
 
 from heliograph.cli.edgar import EdgarProducer
 from heliograph.cli.flows import select_flows
@@ -115,19 +116,19 @@ def show_report(report: Report, console: Console) -> None:
     console.print()
     figures = Table(show_header=False, box=None, pad_edge=False)
     for figure in report.figures:
-        figures.add_row(figure.label, f"[bold]{figure.value}[/]", figure.note)
+        figures.add_row(figure.label, Text(figure.value, "bold"), Text(figure.note))
     console.print(figures)
     for table in report.tables:
         shown = Table(*table.columns, box=None, pad_edge=False)
         for row in table.rows:
-            shown.add_row(*(str(cell) if cell is not None else "?" for cell in row))
+            shown.add_row(*(Text("?" if cell is None else str(cell)) for cell in row))
         console.print()
         console.print(f"{table.title}:", markup=False)
         console.print(shown)
     console.print()
     for note in report.notes:
         console.print(note, markup=False)
-    console.print(f"[{'green' if report.ok else 'red'} bold]{report.verdict}[/]")
+    console.print(Text(report.verdict, "bold green" if report.ok else "bold red"))
 
 
 class _Screen(Watcher):
@@ -136,14 +137,14 @@ class _Screen(Watcher):
     def __init__(self, *, live: bool, silent: bool) -> None:
         self._console = Console(stderr=silent, highlight=False, soft_wrap=True)
         self._silent = silent
+        self._done: list[Step] = []
+        self._doing: tuple[str, float] | None = None
+        self._spinner = Spinner("dots")
         self._live = None
         if live and self._console.is_terminal:
             self._live = Live(
                 console=self._console, refresh_per_second=4, get_renderable=self._draw
             )
-        self._done: list[Step] = []
-        self._doing: tuple[str, float] | None = None
-        self._spinner = Spinner("dots")
 
     def __enter__(self) -> "_Screen":
         if self._live:
@@ -170,14 +171,12 @@ class _Screen(Watcher):
     def _draw(self) -> Table:
         table = Table("at", "step", "took", "", box=None, pad_edge=False)
         for step in self._done:
-            table.add_row(
-                f"{step.start:.1f} s", step.name, f"{step.seconds:.1f} s", f"[dim]{step.note}[/]"
-            )
+            start, took = f"{step.start:.1f} s", f"{step.seconds:.1f} s"
+            table.add_row(start, Text(step.name), took, Text(step.note, "dim"))
         if self._doing is not None:
             name, since = self._doing
-            table.add_row(
-                self._spinner, f"[bold]{name}[/]", f"{time.monotonic() - since:.1f} s", ""
-            )
+            took = f"{time.monotonic() - since:.1f} s"
+            table.add_row(self._spinner, Text(name, "bold"), took, "")
         return table
 
 

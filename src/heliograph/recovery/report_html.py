@@ -30,7 +30,7 @@ section { margin-bottom: 18px; overflow-x: auto; }
 .figure .label { font-weight: 600; }
 table { border-collapse: collapse; width: 100%; font-size: 14px; }
 th { text-align: left; font-weight: 600; color: var(--soft); font-size: 13px; }
-th, td { padding: 7px 14px 7px 0; border-bottom: 1px solid var(--rule); vertical-align: top; }
+th, td { padding: 7px 18px 7px 0; border-bottom: 1px solid var(--rule); vertical-align: top; }
 tr:last-child td { border-bottom: 0; }
 .number { text-align: right; font-variant-numeric: tabular-nums; }
 code { font: 13px ui-monospace, SFMono-Regular, Menlo, Consolas, monospace; }

@@ -53,7 +53,7 @@ def draw_timeline(steps: Sequence[Step]) -> str:
                 f'<rect class="s0" x="{x(step.start):.1f}" y="{y}" width="{wide:.1f}" height="{_BAR}" rx="3">'
                 f"<title>{escape(step.name)}: {step.seconds:.1f} s {escape(step.note)}</title></rect>"
             ),
-            _text(x(step.start) + wide + 7, y + 12, f"{step.seconds:.1f} s", "start", "value"),
+            _text(x(step.start) + wide + 7, y + 12, _time(step.seconds), "start", "value"),
         ]
     return _svg(height, parts, "What was done, and how long each step took")
 
@@ -137,6 +137,10 @@ def _grid(x: float, top: float, bottom: float, words: str) -> str:
 
 def _text(x: float, y: float, words: str, anchor: str, kind: str) -> str:
     return f'<text class="{kind}" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(words)}</text>'
+
+
+def _time(seconds: float) -> str:
+    return f"{seconds:.1f} s" if seconds >= 0.95 else f"{seconds * 1000:.0f} ms"
 
 
 def _cut(words: str, most: int) -> str:
