@@ -1,6 +1,7 @@
 """apps/demo NAME: 0 if every message is accounted for, 1 if not or if something went wrong, 2 wrong use."""
 
 import argparse
+import inspect
 import signal
 import sys
 from collections.abc import Callable
@@ -49,7 +50,7 @@ def main() -> int:
 
 
 def _play(demo: Demo) -> int:
-    print(demo.story, flush=True)
+    print(f"{demo.story}\n", flush=True)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         with Stage() as stage:
@@ -68,7 +69,7 @@ def _play(demo: Demo) -> int:
 
 
 def _story(told: str | None) -> str:
-    return told or ""
+    return inspect.cleandoc(told or "")
 
 
 if __name__ == "__main__":

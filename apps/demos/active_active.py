@@ -35,7 +35,7 @@ def play(stage: Stage) -> list[Account]:
         )
         notes.append(first_and_last(first))
     with stage.step("DataCenter1Producer writes the rest") as notes:
-        producer.finish()
+        stage.finish(producer)
         notes.append(f"{len(producer.messages())} messages in all")
     with stage.step("the other way: ProductA of target, read on source") as notes:
         back = _write_and_read_back(stage, here, there)

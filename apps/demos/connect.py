@@ -13,7 +13,7 @@ from http.client import HTTPConnection
 
 from demos.account import Account, Message
 from demos.brokers import make_topic
-from demos.stage import APPS, CONFIG, Stage, first_and_last
+from demos.stage import APPS, CONFIG, Stage, first_and_last, say_added
 
 from heliograph.embedded.ports import pick_port
 from heliograph.errors import MirrorError
@@ -55,7 +55,7 @@ def play(stage: Stage) -> list[Account]:
     script.run("undeploy")
     script.run("status", code=1)
     with stage.step("stop the worker"):
-        worker.stop()
+        stage.stop(worker)
     return [Account(2 * BATCH, {"kafka-target": [*first, *second]})]
 
 
@@ -98,9 +98,7 @@ def _write_connectors(stage: Stage, source: str, target: str) -> None:
             "target.cluster.bootstrap.servers": target,
         }
         (stage.folder / name).write_text(json.dumps({**config, **brokers, **ADDED}, indent=2))
-    print("          mm2/mm2-{cpc,hbc,msc}-source-0.json are the seed's with our ports. Added:")
-    for key, value in ADDED.items():
-        print(f"            {key} = {value}")
+    say_added("mm2/mm2-{cpc,hbc,msc}-source-0.json are the seed's with our ports in them", ADDED)
 
 
 def _write(stage: Stage, bootstrap: str, first: int) -> None:

@@ -5,7 +5,7 @@ producer.py, consumer.py, then consumer.py --failover_enabled
 """
 
 from demos.account import Account
-from demos.brokers import is_level, topics_of
+from demos.brokers import is_level, make_topic, topics_of
 from demos.stage import Stage, first_and_last
 
 WRITTEN, READ_AT_HOME = 80, 30
@@ -24,6 +24,8 @@ ADDED = {
 def play(stage: Stage) -> list[Account]:
     a = stage.start_cluster("cluster-a").bootstrap
     b = stage.start_cluster("cluster-b").bootstrap
+    with stage.step("make topic hello-kafka on cluster-a, one partition"):
+        make_topic(a, "hello-kafka", 1)
     brokers = {"cluster-a.bootstrap.servers": a, "cluster-b.bootstrap.servers": b}
     stage.start_mirror(stage.write_properties("mm2.properties", brokers, ADDED))
 
@@ -48,7 +50,7 @@ def play(stage: Stage) -> list[Account]:
         second = stage.run_program("consumer.py", *sides, "--failover_enabled", *rest)
         notes.append(first_and_last(second))
     with stage.step("consumer.py --failover_enabled, once more") as notes:
-        producer.finish()
+        stage.finish(producer)
         more = stage.run_program("consumer.py", *sides, "--failover_enabled", "--idle", "3")
         notes.append(first_and_last(more))
     for name, bootstrap in (("cluster-a", a), ("cluster-b", b)):

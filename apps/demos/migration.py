@@ -5,6 +5,7 @@ heliograph group-offset-sync keeps the group on mskdest where its checkpoints sa
 """
 
 import json
+import time
 
 from demos.account import Account
 from demos.brokers import count_of, make_topic
@@ -14,6 +15,7 @@ GROUP, TOPIC, PARTITIONS = "mm2TestConsumer1", "ExampleTopic", 3
 SOURCE, DEST = "msksource", "mskdest"
 CUSTOM = "com.amazonaws.kafka.samples.CustomMM2ReplicationPolicy"
 ENOUGH = 150
+A_WHILE = 3.0
 PROPERTIES = """\
 clusters = msksource, mskdest
 msksource.bootstrap.servers = {source}
@@ -54,41 +56,41 @@ def play(stage: Stage, *, custom: bool) -> list[Account]:
     with stage.step("heliograph group-offset-sync, and stop the consumer") as notes:
         syncing = stage.start_command(*sync, "-int", "1")
         stage.wait(lambda: len(consumer.messages()) >= ENOUGH, "the consumer to read")
-        consumer.stop()
+        stage.stop(consumer)
         first = consumer.messages()
         notes.append(first_and_last(first))
     with stage.step("wait until heliograph plan says that the checkpoint is there"):
         stage.wait(lambda: _is_checkpointed(stage), "the last checkpoint")
-        syncing.stop()
-        stage.start_command(*sync, "--once").finish()
+        stage.stop(syncing)
+        stage.finish(stage.start_command(*sync, "--once"))
     with stage.step("start the consumer against mskdest; the producer still writes to msksource"):
         consumer = _start_consumer(stage, "consumer.properties_sync_dest")
         stage.wait(lambda: len(consumer.messages()) >= ENOUGH, "the consumer to go on")
     with stage.step("stop the producer, and wait until the consumer has read all of it") as notes:
-        producer.stop()
+        stage.stop(producer)
         left = count_of(source, TOPIC)
         stage.wait(lambda: len(first) + len(consumer.messages()) >= left, "the last of the copy")
         notes.append(f"{left} messages in all")
     with stage.step("start the producer against mskdest"):
         if not custom:
             make_topic(dest, TOPIC, PARTITIONS)
-        producer = _start_producer(stage, dest, left)
-        stage.wait(lambda: len(producer.messages()) >= ENOUGH, "the producer to go on")
-        producer.stop()
+        producer = _start_producer(stage, dest, left, "--count", str(ENOUGH))
+        stage.finish(producer)
     with stage.step("the consumer reads the last of it, and stops") as notes:
-        # The copy of the old topic has the mirror's markers: the producer's own numbers are counted.
-        written = 1 + max(message.number for message in producer.messages())
+        written = left + ENOUGH
         stage.wait(lambda: len(first) + len(consumer.messages()) >= written, "the rest")
-        consumer.stop()
+        time.sleep(A_WHILE)  # were there anything more, it would come now
+        stage.stop(consumer)
         second = consumer.messages()
         notes.append(first_and_last(second))
     return [Account(written, {SOURCE: first, DEST: second})]
 
 
-def _start_producer(stage: Stage, bootstrap: str, first: int) -> Program:
+def _start_producer(stage: Stage, bootstrap: str, first: int, *options: str) -> Program:
     """Start one that numbers its messages from `first` on."""
     where = ("--bootstrap-server", bootstrap, "--topic", TOPIC)
-    return stage.start_program("producer.py", *where, "--interval", "0.02", "--first", str(first))
+    numbers = ("--interval", "0.02", "--first", str(first))
+    return stage.start_program("producer.py", *where, *numbers, *options)
 
 
 def _start_consumer(stage: Stage, properties: str) -> Program:
@@ -98,8 +100,9 @@ def _start_consumer(stage: Stage, properties: str) -> Program:
 
 def _is_checkpointed(stage: Stage) -> bool:
     """Whether the mirror has written down the group's last commit, by its plan of what is left to do."""
-    asked = stage.start_command("plan", str(stage.folder / "mm2.properties"), "--json")
-    flows = json.loads(asked.finish(codes=(0, 1)))["flows"]
+    file = str(stage.folder / "mm2.properties")
+    asked = stage.start_command("plan", file, "--json", codes=(0, 1))
+    flows = json.loads(stage.finish(asked))["flows"]
     groups = [its for flow in flows for its in flow["groups"] if its["group"] == GROUP]
     return any(its["partitions"] for its in groups) and not any(
         its["checkpoints"] + its["ahead"] for its in groups

@@ -29,10 +29,17 @@ _LAST_LINES = 15
 
 
 class Program:
-    """A process that somebody would start in a terminal, and what it prints."""
+    """A process that somebody would start in a terminal, and what it prints; `codes` are good ends of it."""
 
-    def __init__(self, command: list[str], environment: Mapping[str, str], log: Path) -> None:
-        self._name = " ".join(Path(word).name for word in command[1:4])
+    def __init__(
+        self,
+        command: list[str],
+        environment: Mapping[str, str],
+        log: Path,
+        codes: Collection[int] = (0,),
+    ) -> None:
+        self._codes = codes
+        self.name = " ".join(Path(word).name for word in command[1:4])
         self._log = log
         with log.open("wb") as out:
             self._process = subprocess.Popen(
@@ -49,34 +56,22 @@ class Program:
     def messages(self) -> list[Message]:
         return messages_in(self.printed())
 
-    def check(self) -> None:
-        """Raise if it has ended, and not well."""
-        if self._process.poll():
-            raise self._ended_badly(self._process.returncode)
+    def has_ended(self) -> bool:
+        """Whether it has; raise if not well."""
+        code = self._process.poll()
+        if code is not None and code not in self._codes:
+            last = "\n".join(self.printed().splitlines()[-_LAST_LINES:])
+            raise MirrorError(f"{self.name} ended with exit code {code}. Its last lines:\n{last}")
+        return code is not None
 
-    def finish(self, codes: Collection[int] = (0,)) -> str:
-        """Return all it printed, once it has ended by itself with one of these codes."""
-        try:
-            code = self._process.wait(_PATIENCE)
-        except subprocess.TimeoutExpired:
-            raise MirrorError(f"{self._name} did not end within {_PATIENCE:.0f} s.") from None
-        if code not in codes:
-            raise self._ended_badly(code)
-        return self.printed()
-
-    def stop(self) -> str:
-        """Ask it to end, as `kill PID` does, and return all it printed."""
+    def ask_to_end(self) -> None:
+        """Ask as `kill PID` does."""
         self._process.terminate()
-        return self.finish()
 
     def kill(self) -> None:
         if self._process.poll() is None:
             self._process.kill()
         self._process.wait()
-
-    def _ended_badly(self, code: int) -> MirrorError:
-        last = "\n".join(self.printed().splitlines()[-_LAST_LINES:])
-        return MirrorError(f"{self._name} ended with exit code {code}. Its last lines:\n{last}")
 
 
 class Stage:
@@ -87,7 +82,7 @@ class Stage:
         self.folder = Path(tempfile.mkdtemp(prefix="heliograph-demo-"))
         self._cleanup.callback(shutil.rmtree, self.folder, ignore_errors=True)
         self._log = StepLog(_Lines())
-        self._checks: list[Callable[[], None]] = []
+        self._checks: list[Callable[[], object]] = []
 
     def __enter__(self) -> Self:
         return self
@@ -127,13 +122,23 @@ class Stage:
         """Start a program of apps/ in the background."""
         return self._start([sys.executable, str(APPS / name), *arguments])
 
-    def start_command(self, *arguments: str) -> Program:
+    def start_command(self, *arguments: str, codes: Collection[int] = (0,)) -> Program:
         """Start a command of heliograph in the background."""
-        return self._start([sys.executable, "-m", "heliograph", *arguments])
+        return self._start([sys.executable, "-m", "heliograph", *arguments], codes)
 
     def run_program(self, name: str, *arguments: str) -> list[Message]:
         """Run a program of apps/ until it ends, and return the messages it printed."""
-        return messages_in(self.start_program(name, *arguments).finish())
+        return messages_in(self.finish(self.start_program(name, *arguments)))
+
+    def finish(self, program: Program) -> str:
+        """Return all that a program printed, once it has ended by itself."""
+        self.wait(program.has_ended, f"{program.name} to end")
+        return program.printed()
+
+    def stop(self, program: Program) -> str:
+        """Ask a program to end, and return all it printed."""
+        program.ask_to_end()
+        return self.finish(program)
 
     def wait(self, condition: Callable[[], bool], what: str) -> None:
         deadline = time.monotonic() + _PATIENCE
@@ -151,9 +156,7 @@ class Stage:
         text = change_properties((CONFIG / name).read_text(), changed, added)
         file = self.folder / name
         file.write_text(text)
-        print(f"          {name} is the seed's with our ports in it. Added:")
-        for key, value in added.items():
-            print(f"            {key} = {value}")
+        say_added(f"{name} is the seed's with our ports in it", added)
         return file
 
     @property
@@ -163,11 +166,11 @@ class Stage:
         paths = [str(Path(package).parent), str(APPS), os.environ.get("PYTHONPATH", "")]
         return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
 
-    def _start(self, command: list[str]) -> Program:
+    def _start(self, command: list[str], codes: Collection[int] = (0,)) -> Program:
         log = self.folder / f"program-{len(self._checks)}.log"
-        program = Program(command, self.environment, log)
+        program = Program(command, self.environment, log, codes)
         self._cleanup.callback(program.kill)
-        self._checks.append(program.check)
+        self._checks.append(program.has_ended)
         return program
 
 
@@ -178,6 +181,13 @@ def change_properties(text: str, changed: Mapping[str, str], added: Mapping[str,
     for key, value in changed.items():
         lines[keys.index(key)] = f"{key} = {value}"
     return "\n".join([*lines, *(f"{key} = {value}" for key, value in added.items())]) + "\n"
+
+
+def say_added(what: str, added: Mapping[str, str]) -> None:
+    """Print in how far a file is not the seed's."""
+    print(f"          {what}{'; added:' if added else '.'}")
+    for key, value in added.items():
+        print(f"            {key} = {value}")
 
 
 def first_and_last(messages: list[Message]) -> str:
