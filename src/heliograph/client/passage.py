@@ -70,12 +70,15 @@ class Passage:
         """
         deadline = time.monotonic() + within.total_seconds()
         behind: dict[TopicPartition, int] = {}
+        was_in_use = False
         with closing(Cluster(self._target)) as cluster:
             while True:
                 there = self._committed(cluster)
                 plan = replace(plan, places=_after(plan, there, behind))
                 if not plan.commits:
                     return plan
+                if was_in_use and not behind:  # who is in it has committed before
+                    behind = {p: at - there.get(p, 0) for p, at in plan.commits.items()}
                 if former_member:
                     leave_group(cluster, self._group, former_member)
                     former_member = None
@@ -86,8 +89,7 @@ class Passage:
                         doing = f"{self._committing}, which is in use there"
                         raise DeadlinePassed(doing, within.total_seconds())
                     return replace(plan, places=_repeating(plan, there))
-                for partition, offset in plan.commits.items():
-                    behind.setdefault(partition, offset - there.get(partition, 0))
+                was_in_use = True
                 time.sleep(_PAUSE)
 
     def _commit_once(self, cluster: Cluster, wanted: dict[TopicPartition, int]) -> bool:
