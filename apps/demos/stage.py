@@ -106,7 +106,7 @@ class Stage:
             cluster = start_cluster(
                 name, brokers=brokers, data_root=self.folder / "kafka", heap="256m"
             )
-            self._cleanup.callback(cluster.wipe)
+            self._cleanup.callback(_wipe, cluster)
             notes.append(cluster.bootstrap)
         return cluster
 
@@ -172,6 +172,13 @@ class Stage:
         self._cleanup.callback(program.kill)
         self._checks.append(program.has_ended)
         return program
+
+
+def _wipe(cluster: Cluster) -> None:
+    """Kill it, since nothing of it is kept: of two brokers, the last would wait for the first in vain."""
+    for broker in cluster.pids:
+        cluster.kill(broker)
+    cluster.wipe()
 
 
 def change_properties(text: str, changed: Mapping[str, str], added: Mapping[str, str]) -> str:
