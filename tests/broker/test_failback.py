@@ -2,10 +2,12 @@
 
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from heliograph.client import MirrorClient
 from heliograph.config.flow import FlowConfig
 from heliograph.config.mirror import load_mirror
 from heliograph.errors import ConfigError, FlowHeld, KafkaFault
@@ -13,7 +15,7 @@ from heliograph.flows.holds import HoldStore
 from heliograph.flows.progress import open_progress
 from heliograph.flows.runs import open_runs
 from heliograph.kafka.cluster import Cluster
-from heliograph.kafka.copy import copy_records, read_records
+from heliograph.kafka.copy import complete_copies, copy_records, read_records
 from heliograph.kafka.groups import Committed, commit_offsets, fetch_committed
 from heliograph.model import Position, TopicPartition
 from heliograph.recovery import failback as module
@@ -21,7 +23,8 @@ from heliograph.recovery.explain import explain_group
 from heliograph.recovery.failback import Failback, TailAction
 from heliograph.recovery.failover import Refused, carry_out, plan_failover
 from heliograph.wire.connect_records import SourceOffset
-from tests.clusters import LiveCluster, Outgoing, unique_name
+from heliograph.wire.hold_records import Phase
+from tests.clusters import LiveCluster, Outgoing, eventually, unique_name
 from tests.mirrors import flow_properties, unique_alias
 
 WRITTEN = 50
@@ -199,15 +202,15 @@ def test_a_quarantine_that_was_interrupted_is_finished_and_holds_each_record_onc
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fail_over(scene)
-    copy, calls = copy_records, []
+    calls = []
 
     def break_down(*given: object) -> int:
         calls.append(given)
         if len(calls) == 2:
             raise KafkaFault("write", "nothing", retriable=True)
-        return copy(*given)  # type: ignore[arg-type]
+        return complete_copies(*given)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(module, "copy_records", break_down)
+    monkeypatch.setattr(module, "complete_copies", break_down)
     with scene.failback() as back, pytest.raises(KafkaFault):
         back.carry_out(back.plan(TailAction.QUARANTINE))
     with scene.failback() as back:
@@ -221,3 +224,76 @@ def test_a_quarantine_that_was_interrupted_is_finished_and_holds_each_record_onc
     ]
     with scene.failback() as back, pytest.raises(Refused, match="is not held"):
         back.plan()
+
+
+def test_what_is_written_after_a_fail_back_began_is_not_dropped_with_the_rest(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fail_over(scene)
+
+    def break_down(*_: object) -> None:
+        raise KafkaFault("commit", "nothing", retriable=True)
+
+    with monkeypatch.context() as broken, scene.failback() as back:
+        broken.setattr(module, "move_groups", break_down)
+        with pytest.raises(KafkaFault):
+            back.carry_out(back.plan(TailAction.DROP))
+    scene.source.produce(scene.topic, [Outgoing(b"new", partition=0)])
+    with scene.failback() as back:
+        plan = back.plan()
+        assert plan.lost == 20
+        back.carry_out(plan)
+    saved = open_progress(scene.at_target, scene.config).load()
+    assert saved[TopicPartition(scene.topic, 0)].upstream == WRITTEN
+
+
+def test_a_group_between_what_was_saved_and_what_was_copied_keeps_its_place_after_a_drop(
+    scene: Scene,
+) -> None:
+    fail_over(scene)
+    with scene.failback() as back:
+        back.carry_out(back.plan(TailAction.DROP))
+    runs = open_runs(scene.at_target, scene.config)
+    runs.load()
+    runs.add(TopicPartition(scene.topic, 0), [(WRITTEN, COPIED + 1, 1)])  # as the flow goes on
+    runs.save()
+    with closing(MirrorClient(scene.target.bootstrap)) as client:
+        found = [
+            client.exact_offset(scene.topic, 0, at, remote_cluster=scene.alias)
+            for at in (SAVED + 2, COPIED - 1, WRITTEN)
+        ]
+    assert found == [SAVED + 3, COPIED, COPIED + 1]
+
+
+def test_a_group_of_the_target_alone_does_not_go_anywhere(scene: Scene) -> None:
+    fail_over(scene)
+    place = TopicPartition(scene.remote, 0)
+    commit_offsets(scene.at_target, f"{scene.group}-local", {place: Committed(5, "")})
+    with scene.failback() as back:
+        assert [move.group for move in back.plan().moves] == [scene.group]
+    with scene.failback(f"{scene.group}.*") as back:
+        assert len(back.plan().moves) == 2
+
+
+def test_a_source_that_lacks_what_was_copied_is_no_place_to_return_to(scene: Scene) -> None:
+    fail_over(scene)
+    scene.source.admin.delete_topics([scene.topic])[scene.topic].result(30)
+    eventually(lambda: scene.topic not in scene.source.topics())
+    scene.source.create_topic(2, name=scene.topic)
+    with scene.failback() as back:
+        plan = back.plan(TailAction.REPLAY)
+    assert [o.forcible for o in plan.objections][:1] == [False]
+    assert "made anew" in plan.objections[0].sentence
+
+
+def test_a_flow_on_its_way_back_is_not_failed_over(scene: Scene) -> None:
+    fail_over(scene)
+    holds = HoldStore(scene.at_target, scene.config)
+    held = holds.read()
+    assert held is not None
+    holds.write(replace(held, phase=Phase.REVERSED))
+    with pytest.raises(Refused, match="was turned round"):
+        plan_failover(scene.config)
+    holds.write(replace(held, phase=Phase.RETURNING))
+    with pytest.raises(Refused, match="begun and not finished"):
+        plan_failover(scene.config)

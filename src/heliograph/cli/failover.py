@@ -3,8 +3,7 @@
 import json
 import sys
 import time
-from collections.abc import Callable, Iterable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -27,6 +26,7 @@ from heliograph.recovery.failover import (
     plan_failover,
 )
 from heliograph.recovery.tail import tail_line
+from heliograph.wire.hold_records import Phase
 from heliograph.wire.records import RawRecord
 
 T = TypeVar("T")
@@ -69,19 +69,18 @@ def failover(
     """Move consumer groups to the target of a flow, each to its exact offset, and hold the flow."""
     (config,) = select_flows(load_mirror(file), [flow])
     plan = _until(
-        lambda: plan_failover(config, groups, keeps_flow=keep_flow),
-        lambda p: not p.behind and not p.written,
-        wait,
+        lambda: plan_failover(config, groups, keeps_flow=keep_flow), lambda p: p.settles, wait
     )
     if not as_json:
         _show_failover(plan, Console())
-    _refuse(plan.objections, force=force, dry_run=dry_run)
+    told = _failover_json(plan)
+    _refuse(plan.objections, told, force=force, dry_run=dry_run, as_json=as_json)
     if dry_run or (plan.done and not plan.objections):
-        _finish(_failover_json(plan), as_json, "nothing is left to do" if plan.done else "")
+        _finish(told, as_json, "nothing is left to do" if plan.done else "")
     _confirm(config.flow.target, yes=yes, as_json=as_json)
     with _GroupBar(as_json) as bar:
         report = carry_out(plan, bar.show)
-    told = _failover_json(plan) | {
+    told |= {
         "moved": dict(report.moved),
         "left": dict(report.left),
         "held": report.held,
@@ -120,31 +119,32 @@ def failback(
     """Undo a fail-over: list what never left the old primary, and return the groups exactly."""
     mirror = load_mirror(file)
     (config,) = select_flows(mirror, [flow])
-    with ExitStack() as stack:
-        back = stack.enter_context(Failback(config, reverse_of(mirror, config), groups))
-        lines = stack.enter_context(list_to.open("w")) if list_to else None
-
-        def note(partition: TopicPartition, record: RawRecord) -> None:
-            if lines is not None:
-                print(tail_line(partition, record), file=lines)
-
-        plan = back.plan(tail, note)
+    turned = f"{config.flow.target}->{config.flow.source}"
+    with Failback(config, reverse_of(mirror, config), groups) as back:
+        with _Listing(list_to) as listing:
+            plan = back.plan(tail, listing.note)
+            listing.keep(worthwhile=plan.hold.phase is not Phase.REVERSED)
         if not as_json:
             _show_failback(plan, Console())
-        _refuse(plan.objections, force=force, dry_run=dry_run)
+        told = _failback_json(plan)
+        _refuse(plan.objections, told, force=force, dry_run=dry_run, as_json=as_json)
         if dry_run:
-            _finish(_failback_json(plan), as_json, "")
+            _finish(told, as_json, "")
         _confirm(config.flow.source, yes=yes, as_json=as_json)
         began = time.monotonic()
         with _GroupBar(as_json) as bar:
-            report = back.carry_out(plan, bar.show)
-            while report.left and time.monotonic() - began < wait:
-                if not as_json:
-                    group, reason = next(iter(report.left.items()))
-                    bar.say(f"waiting: {group}: {reason}")
+            report = back.carry_out(plan, bar.show, force=force)
+            if report.reversed and report.left:
+                print(
+                    f"{turned} must run now: heliograph run {file} --flow '{turned}'",
+                    file=sys.stderr,
+                )
+            while report.left and not force and time.monotonic() - began < wait:
+                group, reason = next(iter(report.left.items()))
+                bar.say(f"waiting: {group}: {reason}")
                 time.sleep(_POLL)
                 report = back.carry_out(back.plan(), bar.show)
-    told = _failback_json(plan) | {
+    told |= {
         "copied": report.records,
         "moved": dict(report.moved),
         "left": dict(report.left),
@@ -153,7 +153,6 @@ def failback(
     }
     words = f"{len(report.moved)} groups go on on {config.flow.source}."
     if report.reversed:
-        turned = f"{config.flow.target}->{config.flow.source}"
         words += (
             f" The flow is turned round: run `heliograph run {file} --flow '{turned}'`, and no longer "
             f"{config.flow}."
@@ -171,12 +170,24 @@ def _until(look: Callable[[], T], good: Callable[[T], bool], seconds: float) -> 
         time.sleep(_POLL)
 
 
-def _refuse(objections: Iterable[Objection], *, force: bool, dry_run: bool) -> None:
-    """Raise the first objection that stands, or say all that were overruled."""
+def _refuse(
+    objections: Sequence[Objection],
+    told: dict[str, Any],
+    *,
+    force: bool,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    """Say what speaks against it, and end with exit code 1 unless all of it is overruled."""
+    standing = [o for o in objections if not (force and o.forcible)]
     for objection in objections:
-        if not dry_run and not (force and objection.forcible):
-            raise Refused(objection.sentence)
         print(f"heliograph: {objection.sentence}", file=sys.stderr)
+    if standing:
+        if as_json:
+            print(json.dumps(told, indent=2))
+        elif not dry_run:
+            print("Nothing was changed.", file=sys.stderr)
+        sys.exit(1)
 
 
 def _confirm(word: str, *, yes: bool, as_json: bool) -> None:
@@ -207,16 +218,18 @@ def _show_failover(plan: FailoverPlan, console: Console) -> None:
         console.print(f"{flow.source} does not answer: {plan.view.gone}", highlight=False)
     else:
         console.print(f"{flow.source} answers; {plan.behind} records are not on {flow.target} yet.")
-    if plan.heard_ms is not None:
-        age = (plan.view.now_ms - plan.heard_ms) / 1000
-        console.print(f"The last heartbeat of {flow.source} that arrived is {age:.1f} s old.")
+    if plan.rpo_ms is not None:
+        most = "at most " if plan.view.source is None else ""
+        console.print(f"RPO: {most}{plan.rpo_ms / 1000:.1f} s.", highlight=False)
     _show_moves(plan.moves, console)
 
 
 def _show_failback(plan: FailbackPlan, console: Console) -> None:
     flow = plan.view.config.flow
     console.print(f"{flow} is held since {plan.hold.since}.", highlight=False)
-    if plan.tails:
+    if plan.hold.phase is Phase.REVERSED:
+        console.print("It is turned round already; what is left is to return the groups.")
+    elif plan.tails:
         table = Table("partition", "records", "from offset", "to offset", "bytes", box=None)
         for tail in plan.tails[:_SHOWN]:
             its = tail.settled
@@ -268,7 +281,7 @@ def _failover_json(plan: FailoverPlan) -> dict[str, Any]:
         "source_answers": plan.view.source is not None,
         "behind": plan.behind,
         "written_meanwhile": plan.written,
-        "heartbeat_age_ms": None if plan.heard_ms is None else plan.view.now_ms - plan.heard_ms,
+        "rpo_ms": plan.rpo_ms,
         "held_since_ms": plan.view.hold.since_ms if plan.view.hold else None,
         "objections": [objection.sentence for objection in plan.objections],
         "groups": [move_json(move) for move in plan.moves],
@@ -324,6 +337,33 @@ def move_json(move: GroupMove) -> dict[str, Any]:
             for step in move.steps
         ],
     }
+
+
+class _Listing:
+    """The records of a tail, a line each; a file that is there is only replaced by a whole list."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self._part = path.with_name(f"{path.name}.part") if path else None
+        self._lines = self._part.open("w") if self._part else None
+
+    def __enter__(self) -> "_Listing":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._lines is not None:
+            self._lines.close()
+        if self._part is not None:
+            self._part.unlink(missing_ok=True)
+
+    def note(self, partition: TopicPartition, record: RawRecord) -> None:
+        if self._lines is not None:
+            print(tail_line(partition, record), file=self._lines)
+
+    def keep(self, *, worthwhile: bool) -> None:
+        if self._lines is not None and self._part is not None and self._path and worthwhile:
+            self._lines.flush()
+            self._part.replace(self._path)
 
 
 class _GroupBar:

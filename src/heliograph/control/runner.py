@@ -249,13 +249,22 @@ class FlowRunner(threading.Thread):
             now = time.monotonic()
             self._note_troubles(job, now)
             if now >= save_at:
+                self._look_for_hold(desk)
                 self._save(desk, _SAVE)
                 save_at = now + save_every
             if config.refresh_topics_enabled and now >= refresh_at:
-                desk.holds.check()
                 self._refresh(desk)
                 self._prune(desk)
                 refresh_at = now + refresh_every
+
+    def _look_for_hold(self, desk: _Desk) -> None:
+        """Raise FlowHeld if the flow was failed over; a target that does not answer says nothing."""
+        try:
+            desk.holds.check()
+        except FlowHeld:
+            raise
+        except MirrorError as exc:
+            log.debug("flow=%s it is not known whether it is held: %s", self._config.flow, exc)
 
     def _save(self, desk: _Desk, within: timedelta) -> None:
         """Save positions, and before them the runs that lead up to them."""
@@ -454,14 +463,17 @@ class FlowRunner(threading.Thread):
 
     def _was_held(self) -> bool:
         """Return whether the flow was fenced because it was failed over: then it may go on some day."""
-        try:
-            with closing(Cluster(self._config.target_admin)) as target:
-                HoldStore(target, self._config).check()
-        except FlowHeld:
-            self._fatal = None
-            return True
-        except MirrorError as exc:
-            log.warning("flow=%s it is not known whether it is held: %s", self._config.flow, exc)
+        while not self._stopping.is_set():
+            try:
+                with closing(Cluster(self._config.target_admin)) as target:
+                    HoldStore(target, self._config).check()
+            except FlowHeld:
+                self._fatal = None
+                return True
+            except MirrorError:
+                self._stopping.wait(_HELD.total_seconds())  # the target is away, too
+            else:
+                return False
         return False
 
     def _held(self, reason: str) -> None:

@@ -1,11 +1,9 @@
 """Whether a flow may copy: one that was failed over is held until it is failed back."""
 
-from contextlib import suppress
-
 from heliograph.config.flow import FlowConfig
-from heliograph.errors import CorruptRecord, FlowHeld
+from heliograph.errors import FlowHeld
 from heliograph.flows.source import naming_of
-from heliograph.kafka.cluster import Cluster, patiently
+from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.table import Table
 from heliograph.policy.naming import holds_topic
 from heliograph.wire.hold_records import Hold, decode_hold, encode_hold
@@ -23,14 +21,10 @@ class HoldStore:
 
     def read(self) -> Hold | None:
         """Return why the flow is held; None if it is not."""
-        if self._topic not in patiently(lambda: self._target.describe([self._topic])):
+        if self._topic not in self._target.describe([self._topic]):
             return None
         value = self._table.read().get(self._flow.encode())
-        if value is None:
-            return None
-        with suppress(CorruptRecord):
-            return decode_hold(self._flow.encode(), value)
-        return None
+        return None if value is None else decode_hold(self._flow.encode(), value)
 
     def check(self) -> None:
         """Raise FlowHeld if the flow must not copy."""

@@ -1,22 +1,25 @@
 """Copying a few records from one partition to another without Spark: what a fail-back replays or sets aside."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 
 from heliograph.errors import KafkaFault
-from heliograph.kafka.cluster import Cluster
+from heliograph.kafka.cluster import Cluster, patiently
+from heliograph.kafka.configs import topic_configs
 from heliograph.kafka.fencing import fence
+from heliograph.kafka.offsets import LATEST, list_offsets
 from heliograph.kafka.plain import raw_batch
 from heliograph.kafka.produce import Lane, Producer, Refused
 from heliograph.kafka.scan import scan
 from heliograph.kafka.tail import body_digest
-from heliograph.model import TopicPartition
+from heliograph.model import ProducerIdentity, TopicPartition
 from heliograph.wire.record_batch import next_sequence
 from heliograph.wire.records import RawRecord
 from heliograph.wire.unpack import unpack
 
 _BATCH_BYTES = 256 << 10
 _WAIT = 0.5
+_STAMPS = "message.timestamp.type"
 
 
 def read_records(
@@ -36,27 +39,59 @@ def read_records(
                 yield record
 
 
-def count_present(copies: Iterable[RawRecord], originals: Iterator[RawRecord]) -> int:
-    """Return how many originals, from the first on, are among the copies, in order."""
+def count_present(
+    copies: Iterable[RawRecord], originals: Iterator[RawRecord], *, stamped: bool
+) -> int:
+    """Return how many originals, from the first on, are among the copies, in order.
+
+    They are told by their timestamps too, unless the copies are `stamped` by their topic.
+    """
     present = 0
     wanted = next(originals, None)
     for copy in copies:
         if wanted is None:
             break
-        if body_digest(copy) == body_digest(wanted):
+        same_time = stamped or copy.timestamp == wanted.timestamp
+        if same_time and body_digest(copy) == body_digest(wanted):
             present += 1
             wanted = next(originals, None)
     return present
 
 
+def complete_copies(
+    target: Cluster,
+    partition: TopicPartition,
+    start: int,
+    originals: Callable[[], Iterator[RawRecord]],
+    writer: str,
+) -> int:
+    """Append those originals that are not in `partition` yet from `start` on; return how many.
+
+    `writer` is a transactional id: what an earlier process of that name still sends is refused first.
+    """
+    identity = fence(target, writer, [partition])
+    end = patiently(lambda: list_offsets(target, [partition], LATEST))[partition]
+    told = topic_configs(target, [partition.topic], [_STAMPS]).get(partition.topic, {})
+    stamped = told.get(_STAMPS) == "LogAppendTime"
+    copies = read_records(target, partition, start, end)
+    present = count_present(copies, originals(), stamped=stamped)
+    return _append(target, partition, islice(originals(), present, None), writer, identity)
+
+
 def copy_records(
     target: Cluster, partition: TopicPartition, records: Iterator[RawRecord], writer: str
 ) -> int:
-    """Append records to a partition, each once and in order, and return how many.
+    """Append records to a partition, each once and in order, and return how many."""
+    return _append(target, partition, records, writer, fence(target, writer, [partition]))
 
-    `writer` is a transactional id: what an earlier process of that name still sends is refused.
-    """
-    identity = fence(target, writer, [partition])
+
+def _append(
+    target: Cluster,
+    partition: TopicPartition,
+    records: Iterator[RawRecord],
+    writer: str,
+    identity: ProducerIdentity,
+) -> int:
     refused: list[Refused] = []
     lane = Lane(0, partition)
     producer = Producer(target, writer, [lane], on_stored=lambda _: None, on_refused=refused.append)
@@ -73,10 +108,6 @@ def copy_records(
     finally:
         producer.close()
     return copied
-
-
-def skip(records: Iterator[RawRecord], count: int) -> Iterator[RawRecord]:
-    return islice(records, count, None)
 
 
 def _chunks(records: Iterator[RawRecord]) -> Iterator[list[RawRecord]]:

@@ -114,7 +114,7 @@ class Views:
 
 def plan_moves(
     stands: Mapping[str, Iterable[Stand]],
-    translate: Callable[[Stand], Place | str],
+    translate: Callable[[str, Stand], Place | str],
     views: Views,
     missing: Callable[[Stand], int | None],
     stale: Callable[[str, Stand], int | None] = lambda *_: None,
@@ -124,7 +124,7 @@ def plan_moves(
     for group, its in sorted(stands.items()):
         steps = []
         for stand in its:
-            place = translate(stand)
+            place = translate(group, stand)
             if isinstance(place, str):
                 behind, unknown = missing(stand), stale(group, stand)
                 steps.append(Step(stand, None, None, behind, unknown, place))

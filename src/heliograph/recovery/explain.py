@@ -48,6 +48,13 @@ def _reasons(view: FlowView, group: str, move: GroupMove | None) -> Iterator[str
         yield f"{move.group}: {move.reason}"
     for step in move.blocked:
         yield f"{step.stand.partition}: {step.reason}"
+    known = view.checkpoints.get(group, {})
+    bare = [s.place.partition for s in move.steps if s.place and s.place.partition not in known]
+    if bare and view.source is not None:
+        yield (
+            f"{len(bare)} partitions have no checkpoint yet ({bare[0]}), so that "
+            f"it could not go on there if {view.config.flow.source} were lost now"
+        )
 
 
 def _unknown(view: FlowView, group: str) -> str:

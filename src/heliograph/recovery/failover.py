@@ -6,7 +6,7 @@ moves the groups. Done again after an interruption, it finishes what is left.
 
 import re
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
 
@@ -18,14 +18,20 @@ from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.fencing import fence
 from heliograph.kafka.groups import Committed, commit_offsets
 from heliograph.model import TopicPartition
-from heliograph.policy.checkpoints import downstream_topic
 from heliograph.policy.filters import NameFilter
 from heliograph.policy.moves import NOT_COPIED, GroupMove, Place, Stand, Views, plan_moves
 from heliograph.recovery.settle import Settled, settle
-from heliograph.recovery.view import FlowView, GroupsView, look, read_ends
-from heliograph.wire.hold_records import Hold
+from heliograph.recovery.view import FlowView, GroupsView, StampedCheckpoint, look, read_ends
+from heliograph.wire.hold_records import Hold, Phase
 
 OnGroup = Callable[[str, int, int], None]
+
+_SILENCE_MS = 3_600_000  # of the source, after which it is worth a question
+_SHOWN = 3
+
+
+class Refused(MirrorError):
+    """What was asked for would do harm."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,16 +64,29 @@ class FailoverPlan:
         return sum(settled.behind for settled in self.settled.values())
 
     @property
-    def heard_ms(self) -> int | None:
-        """When the source was alive for sure: the newest of its heartbeats that was copied."""
-        beat = self.view.heartbeat
-        return None if beat is None else beat.timestamp_ms
+    def rpo_ms(self) -> int | None:
+        """How far back in time the target is: what was written to the source since is not there.
+
+        If the source is gone, that is since its last heartbeat arrived, at most.
+        """
+        if self.view.source is None:
+            beat = self.view.heartbeat
+            return None if beat is None else max(self.view.now_ms - beat.timestamp_ms, 0)
+        oldest = [its.oldest_ms for its in self.settled.values() if its.oldest_ms is not None]
+        return max(self.view.now_ms - min(oldest), 0) if oldest else 0
 
     @property
     def done(self) -> bool:
         """Whether nothing is left to do."""
         held = self.keeps_flow or self.view.hold is not None
         return held and all(move.moved for move in self.moves)
+
+    @property
+    def settles(self) -> bool:
+        """Whether all that groups have read is on the target, and nothing more comes."""
+        if self.keeps_flow:
+            return not any(move.blocked for move in self.moves)
+        return not self.behind and not self.written
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,12 +106,12 @@ def plan_failover(
     """Look at both ends, and decide. `groups` is a regular expression that matches whole names."""
     with closing(Cluster(config.source_admin)) as source, closing(Cluster(config.target)) as target:
         view = look(config, source, target)
-        settled, written = {}, 0
+        settled: dict[TopicPartition, Settled] = {}
+        written = 0
         if view.source is not None:
             settled = settle(view, source, target)
-            written = sum(read_ends(config, source, view.source.ends).values()) - sum(
-                view.source.ends.values()
-            )
+            now = read_ends(config, source, view.source.ends)
+            written = sum(now.values()) - sum(view.source.ends.values())
         return decide_failover(view, settled, groups, keeps_flow=keeps_flow, written=written)
 
 
@@ -105,27 +124,47 @@ def decide_failover(
     written: int = 0,
 ) -> FailoverPlan:
     """Return what to do, by what was seen."""
+    check_phase(view)
     stands = choose_groups(find_stands(view), groups, view)
-    views = Views(
-        view.source.groups.states if view.source else {}, view.groups.states, there(view.groups)
-    )
+    states = view.source.groups.states if view.source else {}
+    views = Views(states, view.groups.states, committed_offsets(view.groups))
 
     def missing(stand: Stand) -> int | None:
         its = settled.get(stand.partition)
         if its is None:
-            return None
+            return None if view.source is None else 0
         return max(its.end - max(its.position.upstream, stand.offset), 0)
 
     def stale(group: str, stand: Stand) -> int | None:
-        if view.source is None:
-            return None
+        if view.source is None or stand.partition not in view.source.starts:
+            return None if view.source is None else 0
         found = view.checkpoints.get(group, {}).get(view.remote(stand.partition))
         known = found.checkpoint.upstream if found else view.source.starts[stand.partition]
         return max(stand.offset - known, 0)
 
-    moves = plan_moves(stands, lambda stand: translate(view, stand), views, missing, stale)
+    def place(group: str, stand: Stand) -> Place | str:
+        its = settled.get(stand.partition)
+        if keeps_flow and its is not None and stand.offset > its.position.upstream:
+            ahead = stand.offset - its.position.upstream
+            return f"{ahead} records that it has read are not on {view.config.flow.target} yet"
+        return translate(view, group, stand)
+
+    moves = plan_moves(stands, place, views, missing, stale)
     plan = FailoverPlan(view, tuple(moves), settled, (), keeps_flow, written)
-    return replace(plan, objections=tuple(object_to(plan)))
+    return replace(plan, objections=tuple(_object_to(plan)))
+
+
+def check_phase(view: FlowView) -> None:
+    """Refuse to fail a flow over that is on its way back, or that was turned round."""
+    if view.hold is None or view.hold.phase is Phase.FAILED_OVER:
+        return
+    flow = view.config.flow
+    if view.hold.phase is Phase.RETURNING:
+        raise Refused(f"a fail-back of {flow} was begun and not finished. Finish it first.")
+    raise Refused(
+        f"{flow} was turned round by a fail-back, so its records come from {flow.target} now. "
+        f"Fail over '{flow.target}->{flow.source}' instead."
+    )
 
 
 def choose_groups(
@@ -147,7 +186,7 @@ def choose_groups(
     return chosen
 
 
-def there(groups: GroupsView) -> dict[str, dict[TopicPartition, int]]:
+def committed_offsets(groups: GroupsView) -> dict[str, dict[TopicPartition, int]]:
     """Return what groups have committed, as plain offsets."""
     return {
         group: {p: at.offset for p, at in its.items() if at.offset >= 0}
@@ -157,81 +196,98 @@ def there(groups: GroupsView) -> dict[str, dict[TopicPartition, int]]:
 
 def find_stands(view: FlowView) -> dict[str, list[Stand]]:
     """Return where each group stands on the source, as the source says or else its checkpoints."""
-    config = view.config
-    settings = config.checkpoints
+    settings = view.config.checkpoints
     accepts = NameFilter(settings.groups, settings.groups_exclude).accepts
     stands: dict[str, list[Stand]] = {}
-    if view.source is None:
-        naming = naming_of(config)
-        for group, its in view.checkpoints.items():
-            for remote, found in its.items():
-                topic = naming.upstream_topic(remote.topic) or remote.topic
-                stand = Stand(
-                    TopicPartition(topic, remote.index),
-                    found.checkpoint.upstream,
-                    found.checkpoint.metadata,
-                    max(view.now_ms - found.timestamp_ms, 0),
-                )
-                stands.setdefault(group, []).append(stand)
-        return stands
-    for group, offsets in view.source.groups.committed.items():
-        if not accepts(group):
-            continue
-        for partition, at in offsets.items():
-            if at.offset >= 0 and partition in view.source.ends:
-                stands.setdefault(group, []).append(Stand(partition, at.offset, at.metadata))
+    told = view.source.groups.committed if view.source else {}
+    for group, offsets in told.items():
+        its = [
+            Stand(p, at.offset, at.metadata)
+            for p, at in offsets.items()
+            if at.offset >= 0 and _counts(view, p)
+        ]
+        if its and accepts(group):
+            stands[group] = its
+    for group, found in view.checkpoints.items():
+        if group not in told and accepts(group):
+            stands[group] = list(_from_checkpoints(view, found))
     return stands
 
 
-def translate(view: FlowView, stand: Stand) -> Place | str:
+def _counts(view: FlowView, partition: TopicPartition) -> bool:
+    """Return whether a group's position on the source means something on the target."""
+    if view.source is None:
+        return False
+    own = partition in view.source.ends or partition.topic in view.spread
+    return own or _home(view, partition) in view.source.back_runs
+
+
+def _home(view: FlowView, partition: TopicPartition) -> TopicPartition | None:
+    """Return where the records of a partition of the source came from, if that is the target."""
+    naming = naming_of(view.config)
+    if naming.topic_source(partition.topic) != view.config.flow.target:
+        return None
+    topic = naming.upstream_topic(partition.topic)
+    return (
+        None if topic in {None, partition.topic} else TopicPartition(topic or "", partition.index)
+    )
+
+
+def _from_checkpoints(
+    view: FlowView, found: Mapping[TopicPartition, StampedCheckpoint]
+) -> Iterator[Stand]:
+    naming = naming_of(view.config)
+    for remote, its in found.items():
+        topic = naming.upstream_topic(remote.topic) or remote.topic
+        yield Stand(
+            TopicPartition(topic, remote.index),
+            its.checkpoint.upstream,
+            its.checkpoint.metadata,
+            max(view.now_ms - its.timestamp_ms, 0),
+        )
+
+
+def translate(view: FlowView, group: str, stand: Stand) -> Place | str:
     """Return where a group goes on on the target, or why nobody knows."""
     flow = view.config.flow
-    topic = downstream_topic(
-        stand.partition.topic,
-        naming=naming_of(view.config),
-        source_alias=flow.source,
-        target_alias=flow.target,
-    )
-    remote = TopicPartition(topic, stand.partition.index)
+    home = _home(view, stand.partition)
+    if home is not None and view.source is not None and home in view.source.back_runs:
+        back = view.source.back_runs[home].upstream_of(stand.offset)
+        return "nobody knows where it was copied from" if back is None else Place(home, back)
+    if stand.partition.topic in view.spread:
+        return f"its records were placed by key into another number of partitions on {flow.target}"
+    remote = view.remote(stand.partition)
     if remote not in view.ends:
         return f"{remote} is not on {flow.target}"
     runs = view.runs.get(stand.partition)
     exact = runs.downstream_of(stand.offset) if runs else None
     if exact is not None:
         return Place(remote, exact)
-    for its in view.checkpoints.values():
-        found = its.get(remote)
-        if found is not None and found.checkpoint.upstream == stand.offset:
-            return Place(remote, found.checkpoint.downstream, exact=False)
+    found = view.checkpoints.get(group, {}).get(remote)
+    if found is not None and found.checkpoint.upstream <= stand.offset:
+        return Place(remote, found.checkpoint.downstream, exact=False)
     return NOT_COPIED
 
 
-def object_to(plan: FailoverPlan) -> Iterable[Objection]:
+def _object_to(plan: FailoverPlan) -> Iterator[Objection]:
     """Yield what speaks against a fail-over, the worst first."""
-    view = plan.view
-    flow = view.config.flow
+    flow = plan.view.config.flow
     if not plan.moves:
         yield Objection(
             f"{flow.target} knows no consumer group of {flow.source}: there is no checkpoint. Check that "
             f"{flow}.emit.checkpoints.enabled is true, and that groups commit offsets."
         )
-    behind = plan.behind
-    if behind:
-        yield Objection(
-            f"{flow.source} answers, and {behind} records of it are not on {flow.target} yet: they would be "
-            "left behind. Stop its producers and let the mirror catch up (--wait), or use --force."
-        )
-    if plan.written > 0 and not plan.keeps_flow:
-        yield Objection(
-            f"{flow.source} is still written to ({plan.written} records just now), and what comes later would "
-            "be left behind. Stop its producers, or use --keep-flow or --force."
-        )
+    if not plan.keeps_flow and plan.view.hold is None:
+        yield from _object_to_time(plan)
     in_use = [move.group for move in plan.moves if move.in_use]
     if in_use:
         yield Objection(
-            f"{_names(in_use)} still read from {flow.source}. Stop those consumers, or use --force: "
+            f"{name_some(in_use)} still read from {flow.source}. Stop those consumers, or use --force: "
             "what they read from now on they read again."
         )
+    unread = plan.view.source.groups.unread if plan.view.source else {}
+    for group, reason in unread.items():
+        yield Objection(f"{group}: {flow.source} does not tell where it is ({reason}). Try again.")
     for move in plan.moves:
         if move.reason is not None:
             yield Objection(
@@ -240,9 +296,32 @@ def object_to(plan: FailoverPlan) -> Iterable[Objection]:
         elif move.blocked:
             step = move.blocked[0]
             yield Objection(
-                f"{move.group}: {len(move.blocked)} of its {len(move.steps)} partitions cannot be "
-                f"translated ({step.stand.partition}: {step.reason}). --force moves the others."
+                f"{move.group}: {len(move.blocked)} of its {len(move.steps)} partitions cannot be moved "
+                f"({step.stand.partition}: {step.reason}). --force moves the others."
             )
+
+
+def _object_to_time(plan: FailoverPlan) -> Iterator[Objection]:
+    """Yield what speaks against failing over just now."""
+    flow = plan.view.config.flow
+    if plan.view.source is None:
+        silence = plan.rpo_ms
+        if silence is not None and silence > _SILENCE_MS:
+            yield Objection(
+                f"{flow.target} last heard of {flow.source} {silence / 3_600_000:.1f} hours ago: either it is "
+                "gone that long, or the mirror is, and all since then would be left behind. --force goes on."
+            )
+        return
+    if plan.behind:
+        yield Objection(
+            f"{flow.source} answers, and {plan.behind} records of it are not on {flow.target} yet: they would "
+            "be left behind. Stop its producers and let the mirror catch up (--wait), or use --force."
+        )
+    if plan.written > 0:
+        yield Objection(
+            f"{flow.source} is still written to ({plan.written} records just now), and what comes later would "
+            "be left behind. Stop its producers, or use --keep-flow or --force."
+        )
 
 
 def carry_out(plan: FailoverPlan, on_group: OnGroup = lambda *_: None) -> FailoverReport:
@@ -252,10 +331,10 @@ def carry_out(plan: FailoverPlan, on_group: OnGroup = lambda *_: None) -> Failov
     with closing(Cluster(config.target)) as target:
         if not plan.keeps_flow:
             holds = HoldStore(target, config)
-            if holds.read() is None:
-                holds.write(Hold(str(config.flow), time.time_ns() // 1_000_000))
-            remotes = sorted(plan.view.ends)
-            fence(target, config.transactional_id, remotes)
+            held = holds.read() or Hold(str(config.flow), time.time_ns() // 1_000_000)
+            groups = held.groups | {move.group for move in plan.moves if move.reason is None}
+            holds.write(replace(held, groups=groups))
+            fence(target, config.transactional_id, sorted(plan.view.ends))
         moved, left = move_groups(target, plan.moves, on_group)
     return FailoverReport(
         str(config.flow), moved, left, not plan.keeps_flow, time.monotonic() - began
@@ -288,17 +367,7 @@ def move_groups(
     return moved, left
 
 
-def check_flow(plan: FailoverPlan, *, force: bool) -> None:
-    """Raise what speaks against a fail-over, unless it is to be done all the same."""
-    for objection in plan.objections:
-        if not (force and objection.forcible):
-            raise Refused(objection.sentence)
-
-
-class Refused(MirrorError):
-    """What was asked for would do harm."""
-
-
-def _names(names: list[str]) -> str:
-    shown = ", ".join(names[:3])
-    return shown if len(names) <= 3 else f"{shown} and {len(names) - 3} more groups"
+def name_some(names: list[str]) -> str:
+    """Return some of the names, and how many more there are."""
+    shown = ", ".join(names[:_SHOWN])
+    return shown if len(names) <= _SHOWN else f"{shown} and {len(names) - _SHOWN} more"

@@ -1,27 +1,37 @@
 """How far a flow has copied, exactly: what was saved, and what the target holds beyond it.
 
 Positions and run maps are saved from time to time, so the target holds more than they tell. The records
-after them are compared on both sides, one by one, until they differ or end.
+after them are compared on both sides until they differ or end.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
+from heliograph.flows.source import Route
+from heliograph.flows.tail_reading import TailReading, compare_tails
 from heliograph.kafka.cluster import Cluster, patiently
 from heliograph.kafka.copy import read_records
 from heliograph.kafka.offsets import EARLIEST, list_offsets
-from heliograph.kafka.tail import body_digest
 from heliograph.model import Position, TopicPartition
 from heliograph.recovery.view import FlowView
+
+Runs = Sequence[tuple[int, int, int]]
 
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """All of a partition before `position` was copied, and nothing after it; the source ends at `end`."""
+    """All of a partition before `position` was copied, and nothing after it; the source ends at `end`.
+
+    `runs` is what was found beyond the run map: (upstream, downstream, count) each. `oldest_ms` is the
+    time of the first record that was not copied.
+    """
 
     partition: TopicPartition
     remote: TopicPartition
     position: Position
     end: int
+    runs: Runs = ()
+    oldest_ms: int | None = None
 
     @property
     def behind(self) -> int:
@@ -37,43 +47,61 @@ def settle(view: FlowView, source: Cluster, target: Cluster) -> dict[TopicPartit
     assert view.source is not None, "only a source that answers can be compared with"
     settled = {}
     for partition, end in sorted(view.source.ends.items()):
-        remote = view.remote(partition)
-        position = view.position(partition)
-        if position is None:
-            position = Position(view.source.starts[partition], 0)
-        elif view.ends.get(remote, 0) > position.downstream:
-            position = _compare(view, source, target, partition, position)
-        settled[partition] = Settled(partition, remote, position, end)
-    return settled
+        position = view.position(partition) or Position(view.source.starts[partition], 0)
+        settled[partition] = Settled(partition, view.remote(partition), position, end)
+    for reading in _compare(view, settled, source, target):
+        its = settled[reading.route.source]
+        runs = tuple(reading.match.runs)
+        known = view.runs.get(its.partition)
+        for run in runs if known is not None else ():
+            known.add(*run)  # type: ignore[union-attr]
+        last = runs[-1] if runs else None
+        downstream = its.position.downstream if last is None else last[1] + last[2]
+        position = Position(max(reading.match.front, its.position.upstream), downstream)
+        settled[its.partition] = replace(its, position=position, runs=runs)
+    return {p: _look_ahead(view, its, source) for p, its in settled.items()}
 
 
 def _compare(
     view: FlowView,
+    settled: Mapping[TopicPartition, Settled],
     source: Cluster,
     target: Cluster,
-    partition: TopicPartition,
-    position: Position,
-) -> Position:
-    """Return the position after the last record that is on both sides."""
-    assert view.source is not None
-    remote = view.remote(partition)
-    first = patiently(lambda: list_offsets(target, [remote], EARLIEST))[remote]
-    if first > position.downstream:
-        return position  # what came after it is deleted already: nothing to compare
-    copies = read_records(target, remote, position.downstream, view.ends[remote])
-    originals = read_records(
+) -> list[TailReading]:
+    wanted = [
+        its for its in settled.values() if view.ends.get(its.remote, 0) > its.position.downstream
+    ]
+    if not wanted:
+        return []
+    firsts = patiently(lambda: list_offsets(target, [its.remote for its in wanted], EARLIEST))
+    readings = [
+        TailReading(
+            Route(its.partition, "", its.remote, "", 0),
+            its.position,
+            Position(its.end, view.ends[its.remote]),
+        )
+        for its in wanted
+        if firsts[its.remote] <= its.position.downstream  # else nothing is left to compare
+    ]
+    compare_tails(readings, source, target, committed_only=view.committed_only)
+    return readings
+
+
+def _look_ahead(view: FlowView, its: Settled, source: Cluster) -> Settled:
+    """Pass over offsets that hold no record, and note the time of the first one that was not copied."""
+    if not its.behind:
+        return its
+    ahead = read_records(
         source,
-        partition,
-        position.upstream,
-        view.source.ends[partition],
-        committed_only=view.config.isolation_level == "read_committed",
+        its.partition,
+        its.position.upstream,
+        its.end,
+        committed_only=view.committed_only,
     )
-    runs = view.runs.get(partition)
-    for copy in copies:
-        original = next(originals, None)
-        if original is None or body_digest(original) != body_digest(copy):
-            break
-        if runs is not None:
-            runs.add(original.offset, copy.offset, 1)
-        position = Position(original.offset + 1, copy.offset + 1)
-    return position
+    record = next(ahead, None)
+    upstream = its.end if record is None else record.offset
+    return replace(
+        its,
+        position=Position(upstream, its.position.downstream),
+        oldest_ms=None if record is None else record.timestamp,
+    )

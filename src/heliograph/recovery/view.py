@@ -3,7 +3,7 @@
 import time
 from collections.abc import Iterable, Mapping
 from contextlib import closing, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
 from heliograph.config.flow import FlowConfig
@@ -44,12 +44,13 @@ class GroupsView:
 
 @dataclass(frozen=True, slots=True)
 class SourceView:
-    """What the source says of the topics that are copied."""
+    """What the source says of the topics that are copied; `back_runs` are those of the other way round."""
 
     topics: Mapping[str, Topic]
     starts: Mapping[TopicPartition, int]
     ends: Mapping[TopicPartition, int]
     groups: GroupsView
+    back_runs: Mapping[TopicPartition, RunMap]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,11 @@ class StampedCheckpoint:
 
 @dataclass(frozen=True, slots=True)
 class FlowView:
-    """A flow at one moment. `source` is None where no broker of it answers, and `gone` says how."""
+    """A flow at one moment. `source` is None where no broker of it answers, and `gone` says how.
+
+    `ends` are those of all its remote partitions. Topics in `spread` have a partition count of their own
+    on the target, so that no offset of theirs translates.
+    """
 
     config: FlowConfig
     now_ms: int
@@ -73,6 +78,11 @@ class FlowView:
     heartbeat: Heartbeat | None
     groups: GroupsView
     hold: Hold | None
+    spread: frozenset[str] = frozenset()
+
+    @property
+    def committed_only(self) -> bool:
+        return self.config.isolation_level == "read_committed"
 
     def position(self, partition: TopicPartition) -> Position | None:
         """Return how far a source partition was copied for sure; more may be on the target."""
@@ -89,18 +99,16 @@ class FlowView:
         topic = naming.format_remote_topic(self.config.flow.source, partition.topic)
         return TopicPartition(topic, partition.index)
 
-    def behind(self) -> dict[TopicPartition, int]:
-        """Return how many offsets of each partition are not known to be on the target."""
-        if self.source is None:
-            return {}
-        behind = {}
-        for partition, end in self.source.ends.items():
-            position = self.position(partition)
-            first = self.source.starts[partition]
-            at = first if position is None else max(position.upstream, first)
-            if end > at:
-                behind[partition] = end - at
-        return behind
+    def shortfall(self) -> str | None:
+        """Return how the source is less than what was copied from it, if it is."""
+        for partition, end in sorted(self.source.ends.items()) if self.source else ():
+            saved, position = self.saved.get(partition), self.position(partition)
+            topic_id = str(self.source.topics[partition.topic].topic_id) if self.source else ""
+            if saved is not None and saved.topic_id not in (None, topic_id):
+                return f"{partition.topic} was deleted and made anew there"
+            if position is not None and position.upstream > end:
+                return f"{partition} ends at {end} there, and {position.upstream} were copied"
+        return None
 
 
 def look(config: FlowConfig, source: Cluster, target: Cluster) -> FlowView:
@@ -115,21 +123,22 @@ def look(config: FlowConfig, source: Cluster, target: Cluster) -> FlowView:
     }
     runs, _ = read_run_maps(_rows(target, there, runs_topic(naming, config.flow.source)))
     seen, gone = _look_at_source(config, source)
-    copied = set(runs) | set(seen.ends if seen else ())
-    wanted = {
-        TopicPartition(naming.format_remote_topic(config.flow.source, p.topic), p.index)
-        for p in copied
-    }
-    held = [p for topic in remotes.values() for p in topic.partitions if p in wanted]
+    saved = _saved(config)
     checkpoints = _checkpoints(target, there, naming.checkpoints_topic(config.flow.source))
-    groups = _groups(target, checkpoints)
+    copied = {p.topic for p in [*runs, *saved, *(seen.ends if seen else ())]}
+    wanted = {naming.format_remote_topic(config.flow.source, topic) for topic in copied}
+    wanted |= {p.topic for its in checkpoints.values() for p in its}
+    held = [p for name, topic in remotes.items() if name in wanted for p in topic.partitions]
+    spread = _find_spread(config, seen, remotes)
+    if seen is not None and spread:
+        seen = replace(seen, ends={p: at for p, at in seen.ends.items() if p.topic not in spread})
     return FlowView(
         config=config,
         now_ms=time.time_ns() // 1_000_000,
         source=seen,
         gone=gone,
         runs=runs,
-        saved=_saved(config),
+        saved=saved,
         ends=patiently(lambda: list_offsets(target, held, LATEST)) if held else {},
         checkpoints=checkpoints,
         heartbeat=_heartbeat(
@@ -137,8 +146,23 @@ def look(config: FlowConfig, source: Cluster, target: Cluster) -> FlowView:
             there,
             naming.format_remote_topic(config.flow.source, naming.heartbeats_topic()),
         ),
-        groups=groups,
+        groups=_groups(target, checkpoints),
         hold=HoldStore(target, config).read(),
+        spread=spread,
+    )
+
+
+def _find_spread(
+    config: FlowConfig, seen: SourceView | None, remotes: Mapping[str, Topic]
+) -> frozenset[str]:
+    if seen is None or config.target_partitions == "source":
+        return frozenset()
+    naming = naming_of(config)
+    return frozenset(
+        name
+        for name, topic in seen.topics.items()
+        if (remote := remotes.get(naming.format_remote_topic(config.flow.source, name)))
+        and len(remote.leaders) != len(topic.leaders)
     )
 
 
@@ -155,7 +179,9 @@ def _look_at_source(config: FlowConfig, source: Cluster) -> tuple[SourceView | N
         partitions = [p for topic in topics.values() for p in topic.partitions]
         starts = patiently(lambda: list_offsets(source, partitions, EARLIEST)) if topics else {}
         ends = read_ends(config, source, partitions)
-        return SourceView(topics, starts, ends, _groups(source, None)), None
+        back = runs_topic(naming_of(config), config.flow.target)
+        back_runs, _ = read_run_maps(_rows(source, patiently(source.describe), back))
+        return SourceView(topics, starts, ends, _groups(source, None), back_runs), None
     except ClusterUnreachable as exc:
         return None, str(exc)
     except KafkaFault as exc:

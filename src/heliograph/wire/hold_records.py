@@ -1,7 +1,7 @@
 """That a flow is held, as JSON in a compacted topic of its target, keyed by the flow.
 
     key     A->B
-    value   {"since":1789000000000,"phase":"failed over","tail":"replay","ranges":{...},"returns":{...}}
+    value   {"since":1789000000000,"phase":"failed over","groups":["billing"],"action":null,"ranges":[]}
 
 It is the journal of fail-over and fail-back: either finds in it what it did before it was interrupted.
 """
@@ -25,20 +25,29 @@ class Phase(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Upstream offsets that never left the source, and where their copies begin to be put."""
+    """How far a partition was copied: all before `start`, to before `downstream`.
+
+    From `start` to `end` the source holds what was not copied; copies of that are put somewhere from
+    `copies_from` on.
+    """
 
     start: int
     end: int
+    downstream: int
     copies_from: int
 
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """A flow that must not copy; `ranges` and `action` are what a fail-back has decided."""
+    """A flow that must not copy, and the groups that went away from its source.
+
+    `ranges` and `action` are what a fail-back has decided.
+    """
 
     flow: str
     since_ms: int
     phase: Phase = Phase.FAILED_OVER
+    groups: frozenset[str] = frozenset()
     action: str | None = None
     ranges: dict[TopicPartition, Range] = field(default_factory=dict)
 
@@ -52,9 +61,10 @@ def encode_hold(hold: Hold) -> tuple[bytes, bytes]:
     value = {
         "since": hold.since_ms,
         "phase": hold.phase.value,
+        "groups": sorted(hold.groups),
         "action": hold.action,
         "ranges": [
-            [p.topic, p.index, its.start, its.end, its.copies_from]
+            [p.topic, p.index, its.start, its.end, its.downstream, its.copies_from]
             for p, its in sorted(hold.ranges.items())
         ],
     }
@@ -68,10 +78,11 @@ def decode_hold(key: bytes, value: bytes) -> Hold:
             flow=key.decode(),
             since_ms=int(found["since"]),
             phase=Phase(found["phase"]),
+            groups=frozenset(map(str, found["groups"])),
             action=found["action"],
             ranges={
-                TopicPartition(str(topic), int(index)): Range(int(start), int(end), int(copies))
-                for topic, index, start, end, copies in found["ranges"]
+                TopicPartition(str(topic), int(index)): Range(*map(int, numbers))
+                for topic, index, *numbers in found["ranges"]
             },
         )
     except (ValueError, KeyError, TypeError, RecursionError) as exc:

@@ -11,7 +11,7 @@ def move(
     views: Views = Views(),  # noqa: B008 - frozen
     missing: int | None = 0,
 ) -> GroupMove:
-    (only,) = plan_moves({"g": [Stand(ORDERS, offset)]}, lambda _: place, views, lambda _: missing)
+    (only,) = plan_moves({"g": [Stand(ORDERS, offset)]}, lambda *_: place, views, lambda _: missing)
     return only
 
 
@@ -51,7 +51,7 @@ def test_a_partition_that_cannot_be_translated_blocks_its_group_and_says_why() -
 
 
 def test_a_group_without_any_partition_is_not_ready() -> None:
-    (planned,) = plan_moves({"g": []}, lambda _: "", Views(), lambda _: 0)
+    (planned,) = plan_moves({"g": []}, lambda *_: "", Views(), lambda _: 0)
     assert (planned.ready, planned.reason) == (False, NO_CHECKPOINT)
 
 
@@ -60,7 +60,7 @@ def test_what_is_missing_is_not_known_if_it_is_not_known_of_one_partition() -> N
     counts = {ORDERS: 3, other: None}
     (planned,) = plan_moves(
         {"g": [Stand(ORDERS, 1), Stand(other, 1)]},
-        lambda stand: Place(stand.partition, 1),
+        lambda _, stand: Place(stand.partition, 1),
         Views(),
         lambda stand: counts[stand.partition],
     )

@@ -10,8 +10,9 @@ def test_a_hold_is_read_as_it_was_written() -> None:
         "A->B",
         1789000000000,
         Phase.RETURNING,
+        frozenset({"billing", "ä"}),
         "replay",
-        {TopicPartition("t", 3): Range(10, 25, 7), TopicPartition("ä.b", 0): Range(0, 1, 0)},
+        {TopicPartition("t", 3): Range(10, 25, 12, 7), TopicPartition("ä.b", 0): Range(0, 1, 0, 0)},
     )
     assert decode_hold(*encode_hold(hold)) == hold
 
@@ -26,9 +27,9 @@ def test_a_hold_says_since_when_in_words() -> None:
         b"",
         b"{}",
         b"[]",
-        b'{"since":"x","phase":"failed over","action":null,"ranges":[]}',
-        b'{"since":1,"phase":"gone","action":null,"ranges":[]}',
-        b'{"since":1,"phase":"reversed","action":null,"ranges":[[1]]}',
+        b'{"since":"x","phase":"failed over","groups":[],"action":null,"ranges":[]}',
+        b'{"since":1,"phase":"gone","groups":[],"action":null,"ranges":[]}',
+        b'{"since":1,"phase":"reversed","groups":[],"action":null,"ranges":[[1]]}',
     ],
 )
 def test_what_is_no_hold_is_refused(value: bytes) -> None:
