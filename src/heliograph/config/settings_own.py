@@ -67,7 +67,8 @@ ON_LOSS = Field(
     "on.loss",
     one_of("stop", "continue"),
     "stop",
-    "What to do when the source has deleted records not yet mirrored.",
+    "What to do when the source has deleted records not yet mirrored, a topic was made anew, or a remote "
+    "topic holds records that this flow knows nothing of.",
     _OURS,
 )
 MERGE_MAX_BYTES = Field(
