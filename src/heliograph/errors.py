@@ -9,6 +9,7 @@ MirrorError
 ├── FlowFenced           somebody else mirrors this flow now
 ├── FlowHeld             the flow was failed over: fail it back, or let it go
 ├── NotMirrored          name another cluster: nothing of this one comes here
+├── NotTranslated        say where a group is to begin, or have the mirror look after it
 └── Missing              a thing this machine lacks: Java, a jar, a port
 
 A message is one sentence: where, what, what next. Across Spark only its text survives, so it stands
@@ -126,6 +127,27 @@ class NotMirrored(MirrorError):
         return (
             f"{self.remote_cluster}: there is no topic {self.topic} here, {others}. "
             "Check the cluster's alias and the naming policy."
+        )
+
+
+class NotTranslated(MirrorError):
+    """A group cannot go on on a cluster, because nobody knows where."""
+
+    _SHOWN = 3
+
+    def __init__(self, group: str, cluster: str, reasons: tuple[str, ...]) -> None:
+        super().__init__(group, cluster, reasons)
+        self.group = group
+        self.cluster = cluster
+        self.reasons = reasons
+
+    def __str__(self) -> str:
+        more = len(self.reasons) - self._SHOWN
+        told = "; ".join(self.reasons[: self._SHOWN]) + (f"; and {more} more" if more > 0 else "")
+        return (
+            f"{self.group}: cannot tell where to go on on {self.cluster} ({told}). "
+            "Check that the mirror copies these topics and looks after this group, or say where to "
+            'begin: auto_offset_reset for what was never read, and untranslated="reset" for the rest.'
         )
 
 

@@ -3,9 +3,7 @@ from typing import Any
 import pytest
 
 from heliograph.client import FailoverConsumer
-from heliograph.client.member import client_settings
 from heliograph.errors import ConfigError
-from heliograph.model import Endpoint, Sasl, Tls
 
 A, B = ("A", "127.0.0.1:1"), ("B", {"bootstrap.servers": "127.0.0.1:2"})
 IDENTITY = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
@@ -47,14 +45,3 @@ def test_what_cannot_work_is_refused(changes: dict[str, Any], words: str) -> Non
 def test_a_cluster_that_it_does_not_have_is_no_place_to_go() -> None:
     with pytest.raises(ConfigError, match="C is neither A nor B"):
         make().move_to("C")
-
-
-def test_kafka_python_reaches_a_cluster_as_its_endpoint_says() -> None:
-    plain = Endpoint("A", (("a", 1), ("b", 2)))
-    assert client_settings(plain)["bootstrap_servers"] == ["a:1", "b:2"]
-    assert client_settings(plain)["security_protocol"] == "PLAINTEXT"
-    login = Sasl("SCRAM-SHA-512", (("username", "u"), ("password", "p")))
-    secured = client_settings(Endpoint("A", (("a", 1),), tls=Tls(), sasl=login))
-    assert secured["security_protocol"] == "SASL_SSL"
-    assert (secured["sasl_plain_username"], secured["sasl_plain_password"]) == ("u", "p")
-    assert secured["ssl_context"].check_hostname

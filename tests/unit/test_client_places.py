@@ -9,14 +9,13 @@ from heliograph.client.places import (
     Entered,
     How,
     Left,
-    NotTranslated,
     Place,
     Plan,
     Stream,
     plan_move,
     refuse_same_names,
 )
-from heliograph.errors import ConfigError
+from heliograph.errors import ConfigError, NotTranslated
 from heliograph.model import TopicPartition
 from heliograph.policy.naming import DefaultNaming, IdentityNaming
 from heliograph.policy.runs import RunMap

@@ -17,8 +17,8 @@ from heliograph.client.mirror import (
     translate_offsets,
     upstream_clusters,
 )
-from heliograph.client.places import How, NotTranslated, Place, Plan, Stream
-from heliograph.errors import MirrorError
+from heliograph.client.places import How, Place, Plan, Stream
+from heliograph.errors import MirrorError, NotTranslated
 from heliograph.model import Endpoint, TopicPartition
 from heliograph.policy.runs import RunMap
 

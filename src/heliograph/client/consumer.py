@@ -17,10 +17,9 @@ from datetime import UTC, datetime, timedelta
 from types import TracebackType
 from typing import Any, Literal, Self, TypeAlias
 
-from heliograph.client.member import SESSION_TIMEOUT, Member, Record
 from heliograph.client.mirror import Where, client_endpoint, client_naming
 from heliograph.client.passage import Passage
-from heliograph.client.places import NotTranslated, Plan, Stream, refuse_same_names
+from heliograph.client.places import Plan, Stream, refuse_same_names
 from heliograph.client.watch import Pulse, Watch
 from heliograph.config import settings_connector as settings
 from heliograph.errors import (
@@ -29,7 +28,9 @@ from heliograph.errors import (
     DeadlinePassed,
     KafkaFault,
     MirrorError,
+    NotTranslated,
 )
+from heliograph.kafka.consumer import SESSION_TIMEOUT, Member, Record
 from heliograph.model import Endpoint, TopicPartition
 from heliograph.policy.naming import DefaultNaming, NamingPolicy, runs_topic
 

@@ -6,11 +6,11 @@ from contextlib import closing
 from dataclasses import replace
 from datetime import timedelta
 
-from heliograph.client.member import leave_group
 from heliograph.client.mirror import MirrorClient
 from heliograph.client.places import Entered, How, Left, Place, Plan, Stream, plan_move
 from heliograph.errors import DeadlinePassed, KafkaFault, NotMirrored
 from heliograph.kafka.cluster import Cluster, patiently
+from heliograph.kafka.consumer import leave_group
 from heliograph.kafka.groups import Committed, commit_offsets, fetch_committed, list_groups
 from heliograph.kafka.offsets import EARLIEST, LATEST, list_offsets
 from heliograph.model import Endpoint, TopicPartition

@@ -12,31 +12,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from heliograph.errors import ConfigError, MirrorError
+from heliograph.errors import ConfigError
 from heliograph.model import TopicPartition
 from heliograph.policy.naming import NamingPolicy
 from heliograph.policy.runs import RunMap
-
-_SHOWN = 3
-
-
-class NotTranslated(MirrorError):
-    """A group cannot go on on a cluster, because nobody knows where."""
-
-    def __init__(self, group: str, cluster: str, reasons: tuple[str, ...]) -> None:
-        super().__init__(group, cluster, reasons)
-        self.group = group
-        self.cluster = cluster
-        self.reasons = reasons
-
-    def __str__(self) -> str:
-        more = len(self.reasons) - _SHOWN
-        told = "; ".join(self.reasons[:_SHOWN]) + (f"; and {more} more" if more > 0 else "")
-        return (
-            f"{self.group}: cannot tell where to go on on {self.cluster} ({told}). "
-            "Check that the mirror copies these topics and looks after this group, or give "
-            "auto_offset_reset to say where to begin."
-        )
 
 
 class How(Enum):

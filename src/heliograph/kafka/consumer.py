@@ -1,6 +1,6 @@
-"""A member of a consumer group: kafka-python's KafkaConsumer, as far as a consumer that moves needs it.
+"""A consumer of a group: kafka-python's KafkaConsumer, as far as one that moves between clusters needs it.
 
-The one module of this room that knows kafka-python. What is private to a cluster ends with `close`.
+What is private to a cluster ends with `close`.
 """
 
 import logging
@@ -15,8 +15,7 @@ from kafka import TopicPartition as ForeignPartition
 from kafka import errors as foreign
 from kafka.protocol.consumer import LeaveGroupRequest
 
-from heliograph.client.places import NotTranslated
-from heliograph.errors import ClusterUnreachable, DeadlinePassed, KafkaFault
+from heliograph.errors import ClusterUnreachable, DeadlinePassed, KafkaFault, NotTranslated
 from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.groups import find_coordinators
 from heliograph.kafka.tls import tls_context
