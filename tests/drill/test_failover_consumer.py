@@ -225,8 +225,13 @@ def write_rows(live: LiveCluster, topic: str, rows: Iterable[tuple[bytes, bytes 
     live.produce(topic, [Outgoing(value, key, partition=0) for key, value in rows])
 
 
-def copy_by_hand(source: LiveCluster, target: LiveCluster, alias: str, count: int) -> str:
-    """Write a topic, and on the target what a mirror would: a copy two offsets further on, and its runs."""
+def copy_by_hand(
+    source: LiveCluster, target: LiveCluster, alias: str, count: int, known: int | None = None
+) -> str:
+    """Write a topic, and on the target what a mirror would: a copy two offsets further on, and its runs.
+
+    Those may tell only of so many of the records as are `known`.
+    """
     topic = source.create_topic()
     records = [b"%d" % number for number in range(count)]
     source.produce(topic, records)
@@ -234,7 +239,7 @@ def copy_by_hand(source: LiveCluster, target: LiveCluster, alias: str, count: in
     target.produce(remote, [b"foreign", b"foreign", *records])
     runs = RunMap()
     runs.begin(2)
-    runs.add(0, 2, count)
+    runs.add(0, 2, count if known is None else known)
     changes = runs.take_changes().items()
     rows = [(encode_segment_key(TopicPartition(topic, 0), up), row) for up, row in changes]
     write_rows(target, runs_topic(DefaultNaming(), alias), rows)
@@ -351,6 +356,131 @@ def test_what_nobody_can_translate_is_told_and_not_taken_from_the_start(
         pytest.raises(NotTranslated, match="has committed nothing"),
     ):
         read(consumer, 1)
+
+
+@pytest.mark.broker
+def test_what_was_read_is_only_begun_anew_after_a_move_if_that_is_asked_for(
+    source: LiveCluster, target: LiveCluster, aliases: tuple[str, str]
+) -> None:
+    a, b = aliases
+    topic, group = source.create_topic(2), unique_name()
+    source.produce(topic, [Outgoing(b"%d" % n, partition=0) for n in range(3)])
+
+    def make(**options: Any) -> FailoverConsumer:
+        return FailoverConsumer(
+            [topic],
+            group_id=group,
+            home=(a, source.bootstrap),
+            other=(b, target.bootstrap),
+            auto_offset_reset="earliest",
+            **options,
+        )
+
+    with make() as consumer:
+        consumer.move_to(b)  # nothing of it was read
+        consumer.move_to(a)
+        assert read(consumer, 2) == [0, 1]
+        with pytest.raises(NotTranslated, match=f"there is no topic {a}.{topic}"):
+            consumer.move_to(b)
+        assert read(consumer, 1) == [2]
+    target.produce(target.create_topic(name=f"{a}.{topic}"), [b"0", b"1", b"2"])
+    with make(untranslated="reset") as consumer:
+        consumer.move_to(b)
+        assert read(consumer, 3) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("return_home", [False, True], ids=["stays", "returns"])
+@pytest.mark.broker
+def test_a_group_that_is_started_anew_goes_on_where_it_was_last(
+    source: LiveCluster, target: LiveCluster, aliases: tuple[str, str], return_home: bool
+) -> None:
+    a, b = aliases
+    topic, group = copy_by_hand(source, target, a, 10), unique_name()
+
+    def make(**options: Any) -> FailoverConsumer:
+        return FailoverConsumer(
+            [topic],
+            group_id=group,
+            home=(a, source.bootstrap),
+            other=(b, target.bootstrap),
+            auto_offset_reset="earliest",
+            **options,
+        )
+
+    with make() as consumer:
+        assert read(consumer, 4) == [0, 1, 2, 3]
+        consumer.move_to(b)
+        assert read(consumer, 3) == [4, 5, 6]
+    with make(return_home=return_home) as consumer:
+        assert read(consumer, 1) == [7]
+        assert consumer.cluster == (a if return_home else b)
+        assert [move.why for move in consumer.moves] == ["home is back"] * return_home
+        if not return_home:
+            consumer.move_to(a)
+            assert read(consumer, 1) == [8]
+    with make() as consumer:  # it was at home last
+        assert read(consumer, 1) == [8 if return_home else 9]
+        assert (consumer.cluster, consumer.moves) == (a, [])
+
+
+@pytest.mark.broker
+def test_a_home_that_cannot_be_returned_to_is_thought_of_without_stopping_to_read(
+    source: LiveCluster,
+    target: LiveCluster,
+    aliases: tuple[str, str],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    a, b = aliases
+    topic, group = copy_by_hand(source, target, a, 10, known=7), unique_name()
+    caplog.set_level(logging.WARNING, logger="heliograph.client")
+    commit(target, group, f"{a}.{topic}", {0: 2})  # after what is foreign
+    with FailoverConsumer(
+        [topic],
+        group_id=group,
+        home=(a, source.bootstrap),
+        other=(b, target.bootstrap),
+        start=b,
+        detect_after=timedelta(seconds=1),
+        exact_within=timedelta(seconds=2),
+        return_home=True,
+    ) as consumer:
+        assert read(consumer, 10) == list(range(10))
+        member = consumer._member
+
+        def refused() -> bool:
+            consumer.poll(timedelta(seconds=0.1))
+            assert consumer._member is member
+            return caplog.text.count(f"stays on {b}: copy to {a}, and tell of, all that") >= 2
+
+        eventually(refused, MOVING)
+        target.produce(f"{a}.{topic}", [b"10"])
+        assert read(consumer, 1) == [10]
+        assert (consumer.cluster, consumer._member) == (b, member)
+
+
+@pytest.mark.broker
+def test_a_cluster_that_answers_after_all_is_not_left(
+    source: LiveCluster, target: LiveCluster, aliases: tuple[str, str]
+) -> None:
+    """As if the thread that watches it had been kept from running."""
+    a, b = aliases
+    topic = copy_by_hand(source, target, a, 3)
+    with FailoverConsumer(
+        [topic],
+        group_id=unique_name(),
+        home=(a, source.bootstrap),
+        other=(b, target.bootstrap),
+        auto_offset_reset="earliest",
+    ) as consumer:
+        assert read(consumer, 2) == [0, 1]
+        watch = consumer._watch
+        assert watch is not None
+        watch.stop()
+        watch.join()
+        watch._unanswered_since = 0.0
+        assert read(consumer, 1) == [2]
+        assert watch.silence() < DETECT
+        assert (consumer.cluster, consumer.moves) == (a, [])
 
 
 @pytest.mark.parametrize(

@@ -35,6 +35,8 @@ def test_topics_have_a_name_at_home_wherever_it_is() -> None:
         ({"start": "C"}, "neither A nor B"),
         ({"others": ["orders"], "naming": IDENTITY}, "same topic on A"),
         ({"home": ("A", "nowhere")}, "host:port"),
+        ({"untranslated": "reset"}, "Give auto_offset_reset too"),
+        ({"untranslated": "earliest", "auto_offset_reset": "latest"}, "refuse or reset"),
     ],
 )
 def test_what_cannot_work_is_refused(changes: dict[str, Any], words: str) -> None:

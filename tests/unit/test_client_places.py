@@ -1,5 +1,6 @@
 import pickle
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -14,6 +15,7 @@ from heliograph.client.places import (
     Stream,
     plan_move,
     refuse_same_names,
+    select_further,
 )
 from heliograph.errors import ConfigError, NotTranslated
 from heliograph.model import TopicPartition
@@ -115,7 +117,6 @@ def test_a_group_is_never_taken_back() -> None:
 
 
 def test_what_cannot_be_translated_has_no_place() -> None:
-    assert to_b().unknown == ("A.orders-0: the group has committed nothing and has no checkpoint",)
     assert to_b(5, runs={}).unknown == (
         "A.orders-0: no run map and no checkpoint tells where its records are",
     )
@@ -123,6 +124,69 @@ def test_what_cannot_be_translated_has_no_place() -> None:
     assert to_b(150, ends={at("A.orders"): 20}).unknown == (
         "A.orders-0: it has fewer records than it had when it was copied",
     )
+
+
+def test_what_the_group_has_never_read_is_told_apart() -> None:
+    never = ("A.orders-0: the group has committed nothing and has no checkpoint",)
+    for plan in (to_b(), to_b(runs={})):
+        assert (plan.unknown, plan.unread) == ((), never)
+    assert to_b(ends={}).unread == ("there is no topic A.orders",)
+
+
+def test_a_cluster_that_never_told_leaves_nothing_that_was_never_read() -> None:
+    left = Left("A", is_known=False)
+    entered = Entered("B", {at("A.orders"): 0}, {at("A.orders"): 151})
+    for its in (entered, replace(entered, starts={}, ends={})):
+        plan = plan_move([ORDERS], left, its, NAMING)
+        assert (len(plan.unknown), plan.unread) == (1, ())
+
+
+@pytest.mark.parametrize(
+    ("home", "there", "facts", "further"),
+    [
+        (50, 71, {}, True),  # it went on there
+        (70, 71, {}, False),  # it came back
+        (90, 71, {}, False),
+        (160, 151, {}, False),  # home is beyond what was copied
+        (160, 155, {"ends": {at("A.orders"): 160}}, False),  # which may be what the map lacks
+        (160, 161, {"ends": {at("A.orders"): 161}}, True),
+        (None, 71, {}, True),  # it was never at home
+        (None, 0, {}, False),
+        (50, 71, {"runs": {}}, False),  # nobody knows
+        (50, 71, {"runs": {}, "checkpoints": {at("A.orders"): 60}}, True),
+        (50, 60, {"runs": {}, "checkpoints": {at("A.orders"): 60}}, False),
+        (120, 15, {"ends": {at("A.orders"): 20}}, False),  # the copy was made anew
+        (50, None, {}, False),
+    ],
+)
+def test_a_group_has_read_more_where_its_commits_are_beyond_those_of_the_other_cluster(
+    home: int | None, there: int | None, facts: dict[str, Any], further: bool
+) -> None:
+    left = Left("A", {} if home is None else {at("orders"): home}, {"orders": 1})
+    entered = Entered("B", {at("A.orders"): 0}, {at("A.orders"): 151})
+    committed = {} if there is None else {at("A.orders"): there}
+    known = {"runs": {at("orders"): some_runs()}, "committed": committed, **facts}
+    found = select_further([ORDERS], left, replace(entered, **known), NAMING)
+    assert found == ([at("A.orders")] if further else [])
+
+
+def test_a_partition_that_only_the_other_cluster_has_does_not_keep_a_group_there() -> None:
+    more = {at("A.orders", index): 20 for index in range(3)}
+    entered = Entered("B", dict.fromkeys(more, 0), more, more, runs={at("orders"): some_runs()})
+    left = Left("A", {at("orders"): 20}, {"orders": 1})
+    assert select_further([ORDERS], left, entered, NAMING) == []
+    unmapped = replace(entered, runs={})
+    assert select_further([ORDERS], left, unmapped, NAMING) == []
+    assert len(select_further([ORDERS], Left("A"), unmapped, NAMING)) == 3
+
+
+def test_a_topic_of_the_other_cluster_is_compared_the_other_way_round() -> None:
+    stream = Stream("B", "orders")
+    left = Left("A", {at("B.orders"): 50}, {"B.orders": 1}, {at("orders"): some_runs()})
+    entered = Entered("B", {at("orders"): 0}, {at("orders"): 151})
+    for there, further in ((49, False), (60, True)):
+        its = replace(entered, committed={at("orders"): there})
+        assert bool(select_further([stream], left, its, NAMING)) is further
 
 
 def test_what_cannot_be_translated_goes_on_where_the_group_was_there_if_it_was() -> None:
@@ -139,7 +203,9 @@ def test_a_partition_that_only_the_other_cluster_has_is_read_from_its_beginning(
 
 def test_where_keys_place_records_no_partition_counts_as_one_that_nothing_was_copied_to() -> None:
     more = {at("A.orders", index): 20 for index in range(3)}
-    assert len(to_b(20, ends=more, starts=more, runs={}).unknown) == 3
+    starts = dict.fromkeys(more, 4)
+    assert len(to_b(20, ends=more, starts=starts, runs={}).unknown) == 3
+    assert len(to_b(20, ends=more, starts=more, runs={}).unread) == 2
 
 
 def test_partitions_that_the_other_cluster_lacks_are_named() -> None:

@@ -7,20 +7,22 @@ Each member of a group moves by itself, and the first one there commits for all 
     ->  a moment for the others to add what only they know  ->  join the group there
 
 A cluster that is not gone is left in order: everybody leaves first, then the last positions are moved.
+Whoever gives up meanwhile reads on where it was, so nobody arrives before having looked back.
 """
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from types import TracebackType
-from typing import Any, Literal, Self, TypeAlias
+from typing import Any, Literal, Self, TypeAlias, get_args
 
+from heliograph.client.homeward import Homeward
 from heliograph.client.mirror import Where, client_endpoint, client_naming
 from heliograph.client.passage import Passage
 from heliograph.client.places import Plan, Stream, refuse_same_names
-from heliograph.client.watch import Pulse, Watch
+from heliograph.client.watch import Pulse, Watch, answers
 from heliograph.config import settings_connector as settings
 from heliograph.errors import (
     ClusterUnreachable,
@@ -44,6 +46,7 @@ _LATER = timedelta(seconds=3)  # by which members notice after the first one did
 _SESSION_TIMEOUT_MS = 45_000
 
 Why: TypeAlias = Literal["gone", "told", "home is back"]
+Untranslated: TypeAlias = Literal["refuse", "reset"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +92,7 @@ class FailoverConsumer:
         exact_within: timedelta = timedelta(seconds=15),
         gather_within: timedelta = timedelta(seconds=60),
         auto_offset_reset: str | None = None,
+        untranslated: Untranslated = "refuse",
         **options: Any,
     ) -> None:
         """Connect to nothing yet.
@@ -100,14 +104,16 @@ class FailoverConsumer:
             other: the cluster to go to when home is gone, likewise.
             others: what to read that is written on the other cluster, by names there.
             start: the alias of the cluster to begin on. Without it that is home, unless the group is in
-                use on the other one alone.
+                use on the other one alone, or in use nowhere and has read more there.
             naming: how the mirror names remote topics: an object, or as `replication.policy.class`.
             detect_after: a cluster of which no broker answers for so long is gone.
             return_home: whether to go home by itself once home has answered for `detect_after` again.
             exact_within: how long to wait for a run map that is behind, rather than repeat records.
             gather_within: how long to wait for the other members before leaving a cluster that lives.
-            auto_offset_reset: earliest or latest, where nobody knows where to go on; without it that
-                raises NotTranslated.
+            auto_offset_reset: earliest or latest, where to begin with what the group has never read;
+                without it that raises NotTranslated.
+            untranslated: what a move does of which nobody knows where to go on though it was read:
+                refuse raises NotTranslated, reset begins as `auto_offset_reset` says.
             options: settings of kafka-python's KafkaConsumer, for both clusters.
         """
         self._group = group_id
@@ -128,7 +134,8 @@ class FailoverConsumer:
         self._return_home = return_home
         self._exact_within = exact_within
         self._gather_within = gather_within
-        self._strict = auto_offset_reset is None
+        self._may_begin = auto_offset_reset is not None
+        self._may_reset = _may_reset(untranslated, auto_offset_reset)
         self._options = dict(options)
         if auto_offset_reset is not None:
             self._options["auto_offset_reset"] = auto_offset_reset
@@ -137,6 +144,7 @@ class FailoverConsumer:
         self._member: Member | None = None
         self._watch: Watch | None = None
         self._home_pulse: Pulse | None = None
+        self._homeward = Homeward(detect_after, exact_within, gather_within)
         self._former: dict[str, str] = {}
         self._begun = start is not None
         self._closed = False
@@ -209,16 +217,15 @@ class FailoverConsumer:
             return
         while True:
             try:
-                if self._member is member:
-                    left = self._detect_after - watch.silence()
-                    member.commit(consumed, max(min(left, _ASKING), _SLICE))
-                    watch.note_commit(consumed)
-                    return
+                left = self._detect_after - watch.silence()
+                member.commit(consumed, max(min(left, _ASKING), _SLICE))
+                watch.note_commit(consumed)
+                return  # noqa: TRY300 - the rest is for the commit that was not stored
             except DeadlinePassed as exc:
                 log.debug("group=%s %s", self._group, exc)
             if watch.silence() >= self._detect_after:
                 watch.note_commit(consumed)
-                if self._try_to_move("gone"):
+                if self._try_to_move():
                     return
                 self._pause()
             if time.monotonic() > deadline:
@@ -255,35 +262,58 @@ class FailoverConsumer:
         self._begin()
         watch = self._watch
         if watch is not None and watch.silence() >= self._detect_after:
-            self._try_to_move("gone")
+            self._try_to_move()
         elif self._home_pulse is not None and self._home_pulse.answering() >= self._detect_after:
-            self._try_to_move("home is back")
+            self._try_to_go_home()
         if self._member is None:
             self._join()
         return self._member
 
     def _begin(self) -> None:
-        """Begin on the other cluster if the group is in use there alone, at home if nothing was said."""
+        """Begin where the group is; if that is nowhere, where it has read most, and then at home."""
         if self._watch is not None:
             return
-        if not self._begun:
-            passage = self._passage(self.home)
-            there, here = (
-                _tell(passage.is_in_use, self._sites[a]) for a in (self.other, self.home)
-            )
-            if there and not here:
-                self.cluster = self.other
-            self._begun = True
+        if self._begun:
+            self._attend()
+            return
+        passage = self._passage(self.other)
+        there, here = (_tell(passage.is_in_use, self._sites[a]) for a in (self.other, self.home))
+        left = there is False and here is not None and self._was_there_last(passage)
+        if left or (there and not here):
+            self.cluster = self.other
+        self._begun = True
         self._attend()
+        if left and self._return_home:
+            self._try_to_go_home()
 
-    def _attend(self) -> None:
+    def _was_there_last(self, passage: Passage) -> bool:
+        """Whether the group has read more on the other cluster, which it has left, than at home."""
+        try:
+            plan = passage.plan_further()
+            if plan is None:
+                return False
+            # Who was at home when that died is in the group until the session times out.
+            passage.await_empty(2 * self._session_timeout)
+        except MirrorError as exc:
+            log.warning("group=%s begins at home, and may repeat there: %s", self._group, exc)
+            return False
+        log.info("group=%s has read more on %s than at home", self._group, self.other)
+        try:
+            passage.commit(plan, None, 2 * self._session_timeout)
+        except MirrorError as exc:
+            log.warning("group=%s begins on %s as it was there: %s", self._group, self.other, exc)
+        return True
+
+    def _attend(self, committed: Mapping[TopicPartition, int] | None = None) -> None:
         """Watch the cluster that the consumer is on, and home from elsewhere."""
         self._unattend()
         elsewhere = self._elsewhere()
         topics = [stream.on(self.cluster, self._naming) for stream in self._streams]
         runs = runs_topic(self._naming, elsewhere)
         endpoint = self._sites[self.cluster]
-        self._watch = Watch(endpoint, self._interval, self._group, topics, runs)
+        self._watch = Watch(
+            endpoint, self._interval, self._group, topics, runs, committed=committed
+        )
         self._watch.start()
         if self._return_home and self.cluster != self.home:
             self._home_pulse = Pulse(self._sites[self.home], self._interval)
@@ -295,51 +325,62 @@ class FailoverConsumer:
                 pulse.stop()
         self._watch = self._home_pulse = None
 
-    def _try_to_move(self, why: Why) -> bool:
-        """Move, or stay and try again some time later if the other cluster is no better."""
+    def _try_to_move(self) -> bool:
+        """Move because the cluster is gone, or stay and try again later if the other one is no better."""
         if time.monotonic() < self._retry_at:
             return False
+        watch = self._watch
+        assert watch is not None, "a consumer that has begun watches its cluster"
+        # Its thread may have been kept from asking, or from hearing the answer.
+        if answers(self._sites[self.cluster], min(self._detect_after, _ASKING)):
+            watch.note_answer()
+            return False
         try:
-            self._move(why)
+            self._move("gone")
         except MirrorError as exc:
             passes = isinstance(exc, ClusterUnreachable | DeadlinePassed) or (
                 isinstance(exc, KafkaFault) and exc.retriable
             )
-            # Nobody has to go home: what stands in the way is told, and reading goes on.
-            if why == "gone" and not passes:
+            if not passes:
                 raise
             self._retry_at = time.monotonic() + self._detect_after.total_seconds()
             log.warning("group=%s stays on %s: %s", self._group, self.cluster, exc)
             return False
         return True
 
+    def _try_to_go_home(self) -> None:
+        """Go home if nothing stands in the way; nobody has to, so what does is told, and reading goes on."""
+        now, homeward, passage = time.time(), self._homeward, self._passage(self.home)
+        if not homeward.is_due(now):
+            return
+        was_in = self._member is not None
+        try:
+            plan = passage.plan(
+                lambda: homeward.mark(now, passage.ask_source()), timedelta(0), is_alive=True
+            )
+            if not self._check(plan).may_improve(is_alive=True):
+                self._move("home is back")
+                homeward.arrive()
+            elif not homeward.may_wait(time.time()):
+                raise self._not_exact(self.home)
+        except MirrorError as exc:
+            homeward.fail(time.time(), stopped=was_in and self._member is None)
+            log.warning("group=%s stays on %s: %s", self._group, self.cluster, exc)
+
     def _move(self, why: Why) -> None:
         began, at = time.monotonic(), datetime.now(UTC)
         source, target = self.cluster, self._elsewhere()
         log.info("group=%s moves from %s to %s: %s", self._group, source, target, why)
-        passage, watch = self._passage(target), self._watch
-        assert watch is not None, "a consumer that has begun watches its cluster"
-        if why == "gone":
-            plan = self._check(passage.plan(watch.seen, self._exact_within, is_alive=False))
-            self._leave()
-        else:
-            self._check(passage.plan(passage.ask_source, timedelta(0), is_alive=True))
-            self._leave()
-            passage.await_empty(self._gather_within)
-            plan = self._check(passage.plan(passage.ask_source, self._exact_within, is_alive=True))
-            if plan.may_improve(is_alive=True):
-                doing = f"copy to {target}, and tell of, all that group {self._group} has read"
-                raise DeadlinePassed(doing, self._exact_within.total_seconds())
-        plan = passage.commit(plan, self._former.pop(target, None), self._session_timeout)
-        if why == "gone":
-            time.sleep(_LATER.total_seconds())
+        passage = self._passage(target)
+        plan = self._flee(passage) if why == "gone" else self._depart(passage)
+        self._former.pop(target, None)
         self.cluster = target
-        self._attend()
+        self._attend({partition: place.offset for partition, place in plan.places.items()})
         self._join()
         move = Move(at, source, target, why, timedelta(seconds=time.monotonic() - began), plan)
         self.moves.append(move)
         log.info("group=%s is on %s repeats=%d at most", self._group, target, plan.repeats)
-        for reason in plan.unknown:
+        for reason in (*plan.unknown, *plan.unread):
             log.warning("group=%s %s on %s: auto_offset_reset decides", self._group, reason, target)
         for partition in plan.absent:
             log.warning(
@@ -347,9 +388,44 @@ class FailoverConsumer:
                 *(self._group, partition, source, target, source),
             )
 
+    def _flee(self, passage: Passage) -> Plan:
+        """Have the group go on from what a cluster that is gone was last seen to tell."""
+        watch = self._watch
+        assert watch is not None, "a consumer that has begun watches its cluster"
+        plan = self._check(passage.plan(watch.seen, self._exact_within, is_alive=False))
+        plan = self._commit_there(passage, plan)
+        self._leave()
+        time.sleep(_LATER.total_seconds())
+        return plan
+
+    def _depart(self, passage: Passage) -> Plan:
+        """Have the group go on from the last positions of all members, once they have left."""
+        self._check(passage.plan(passage.ask_source, timedelta(0), is_alive=True))
+        self._leave()
+        passage.await_empty(self._gather_within)
+        plan = self._check(passage.plan(passage.ask_source, self._exact_within, is_alive=True))
+        if plan.may_improve(is_alive=True):
+            raise self._not_exact(self._elsewhere())
+        plan = self._commit_there(passage, plan)
+        # Who could not go reads on here, and may have given up only now: then all of them stay.
+        passage.await_empty(timedelta(0))
+        return plan
+
+    def _commit_there(self, passage: Passage, plan: Plan) -> Plan:
+        # A session that began anew when the cluster came back has timed out by then.
+        return passage.commit(plan, self._former.get(self._elsewhere()), 2 * self._session_timeout)
+
+    def _not_exact(self, target: str) -> DeadlinePassed:
+        doing = f"copy to {target}, and tell of, all that group {self._group} has read"
+        return DeadlinePassed(doing, self._exact_within.total_seconds())
+
     def _check(self, plan: Plan) -> Plan:
-        if self._strict and plan.unknown:
-            raise NotTranslated(self._group, self._elsewhere(), plan.unknown)
+        refused = (
+            *(() if self._may_reset else plan.unknown),
+            *(() if self._may_begin else plan.unread),
+        )
+        if refused:
+            raise NotTranslated(self._group, self._elsewhere(), refused)
         return plan
 
     def _join(self) -> None:
@@ -382,13 +458,21 @@ class FailoverConsumer:
         time.sleep(_SLICE.total_seconds())
 
 
-def _tell(ask: Callable[[Endpoint], bool], endpoint: Endpoint) -> bool:
-    """Return what is told, False where nobody answers."""
+def _tell(ask: Callable[[Endpoint], bool], endpoint: Endpoint) -> bool | None:
+    """Return what is told, None where nobody answers."""
     try:
         return ask(endpoint)
     except (ClusterUnreachable, KafkaFault) as exc:
         log.info("cluster=%s cannot be asked who is in a group: %s", endpoint.cluster, exc)
-        return False
+        return None
+
+
+def _may_reset(untranslated: str, auto_offset_reset: str | None) -> bool:
+    if untranslated not in get_args(Untranslated):
+        raise ConfigError(f"untranslated is {untranslated}. Give refuse or reset.")
+    if untranslated == "reset" and auto_offset_reset is None:
+        raise ConfigError("untranslated is reset, but to what? Give auto_offset_reset too.")
+    return untranslated == "reset"
 
 
 def _listed(topics: Iterable[str]) -> Iterable[str]:

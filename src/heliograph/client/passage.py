@@ -7,7 +7,16 @@ from dataclasses import replace
 from datetime import timedelta
 
 from heliograph.client.mirror import MirrorClient
-from heliograph.client.places import Entered, How, Left, Place, Plan, Stream, plan_move
+from heliograph.client.places import (
+    Entered,
+    How,
+    Left,
+    Place,
+    Plan,
+    Stream,
+    plan_move,
+    select_further,
+)
 from heliograph.errors import DeadlinePassed, KafkaFault, NotMirrored
 from heliograph.kafka.cluster import Cluster, patiently
 from heliograph.kafka.consumer import leave_group
@@ -49,6 +58,17 @@ class Passage:
             runs = client.run_maps(self._target.cluster, _READING)
         counts = {name: len(topic.leaders) for name, topic in found.items()}
         return Left(self._source.cluster, committed, counts, runs)
+
+    def plan_further(self) -> Plan | None:
+        """Return where the group goes on on the target if it has read more there than on the source."""
+        with closing(Cluster(self._target)) as cluster:
+            names = self._names(self._target.cluster)
+            if not any(partition.topic in names for partition in self._committed(cluster)):
+                return None
+        left, entered = self.ask_source(), self._ask_target()
+        if not select_further(self._streams, left, entered, self._naming):
+            return None
+        return plan_move(self._streams, left, entered, self._naming)
 
     def plan(self, see: Callable[[], Left], wait: timedelta, *, is_alive: bool) -> Plan:
         """Return where the group goes on, having waited for run maps that are behind.

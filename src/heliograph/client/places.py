@@ -5,7 +5,8 @@
 
 A  A place is at or before the first record that the group has not read: nothing is passed over.
 B  A group is never taken back on the cluster that it goes to.
-C  What cannot be translated has no place; it is for the reader to say what then.
+C  What cannot be translated has no place; it is for the reader to say what then. What the group has
+   never read is told apart: there it begins, as on a first start.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,6 +17,8 @@ from heliograph.errors import ConfigError
 from heliograph.model import TopicPartition
 from heliograph.policy.naming import NamingPolicy
 from heliograph.policy.runs import RunMap
+
+_NEVER = "the group has committed nothing and has no checkpoint"
 
 
 class How(Enum):
@@ -60,13 +63,14 @@ class Left:
     """The cluster that a group leaves, as it was last seen.
 
     `runs` are kept there, and tell where the records of the cluster that is entered went, by
-    partitions of that one.
+    partitions of that one. Unless it `is_known`, the cluster never told what the group has committed.
     """
 
     cluster: str
     committed: Mapping[TopicPartition, int] = field(default_factory=dict)
     counts: Mapping[str, int] = field(default_factory=dict)
     runs: Mapping[TopicPartition, RunMap] = field(default_factory=dict)
+    is_known: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,13 +92,15 @@ class Entered:
 class Plan:
     """Where a group goes on, by partitions of the cluster it goes to.
 
-    `unknown` says why a partition, or a topic as a whole, has no place. `absent` are partitions of the
-    cluster it leaves that the other one lacks: what it had there to read cannot be read now.
+    `unknown` says why a partition, or a topic as a whole, has no place though it was read, or may have
+    been; `unread` names those of which the group has committed nothing yet. `absent` are partitions of
+    the cluster it leaves that the other one lacks: what it had there to read cannot be read now.
     """
 
     places: Mapping[TopicPartition, Place]
-    unknown: tuple[str, ...]
-    absent: tuple[TopicPartition, ...]
+    unknown: tuple[str, ...] = ()
+    unread: tuple[str, ...] = ()
+    absent: tuple[TopicPartition, ...] = ()
 
     @property
     def commits(self) -> dict[TopicPartition, int]:
@@ -128,17 +134,21 @@ def plan_move(
     """Return where a group that reads `streams` goes on."""
     places: dict[TopicPartition, Place] = {}
     unknown: list[str] = []
+    unread: list[str] = []
     absent: list[TopicPartition] = []
     for stream in streams:
         topic, before = (stream.on(at.cluster, naming) for at in (entered, left))
         indexes = sorted(p.index for p in entered.ends if p.topic == topic)
         if not indexes:
-            unknown.append(f"there is no topic {topic}")
+            lacking = unread if _is_unread(stream, left, naming) else unknown
+            lacking.append(f"there is no topic {topic}")
             continue
         for index in indexes:
             place = _find_place(stream, index, left, entered, naming)
             if isinstance(place, Place):
                 places[TopicPartition(topic, index)] = place
+            elif place == _NEVER and _is_begun_there(stream, index, left, entered, naming):
+                unread.append(f"{topic}-{index}: {place}")
             else:
                 unknown.append(f"{topic}-{index}: {place}")
         absent += [
@@ -146,7 +156,39 @@ def plan_move(
             for index in range(left.counts.get(before, 0))
             if index not in indexes
         ]
-    return Plan(places, tuple(unknown), tuple(absent))
+    return Plan(places, tuple(unknown), tuple(unread), tuple(absent))
+
+
+def select_further(
+    streams: Iterable[Stream], left: Left, entered: Entered, naming: NamingPolicy
+) -> list[TopicPartition]:
+    """Return the partitions of one cluster of which a group has read more than it has on the other.
+
+    That is what it has committed on the one that it would enter, against what it has on the one that it
+    would leave, translated. One that only the first has says nothing: it cannot be read elsewhere.
+    """
+    return sorted(
+        partition
+        for stream in streams
+        for partition in entered.committed
+        if partition.topic == stream.on(entered.cluster, naming) and partition in entered.ends
+        if _is_further(stream, partition, left, entered, naming)
+    )
+
+
+def _is_further(
+    stream: Stream, here: TopicPartition, left: Left, entered: Entered, naming: NamingPolicy
+) -> bool:
+    before = TopicPartition(stream.on(left.cluster, naming), here.index)
+    there = entered.committed[here]
+    found = _translate(stream, here.index, left, entered, naming)
+    if found is None:
+        only_here = here.index >= left.counts.get(before.topic, here.index + 1)
+        return before not in left.committed and not only_here and there > entered.starts[here]
+    if found.how is How.BEGINNING or found.offset > entered.ends[here]:
+        return False
+    # What it has read beyond the map may be what it has read here.
+    return there > found.offset + found.ahead
 
 
 def refuse_same_names(
@@ -184,7 +226,28 @@ def _find_place(
         return "it has fewer records than it had when it was copied"
     if was_read:
         return "no run map and no checkpoint tells where its records are"
-    return "the group has committed nothing and has no checkpoint"
+    return _NEVER
+
+
+def _is_unread(stream: Stream, left: Left, naming: NamingPolicy) -> bool:
+    topic = stream.on(left.cluster, naming)
+    return left.is_known and all(partition.topic != topic for partition in left.committed)
+
+
+def _is_begun_there(
+    stream: Stream, index: int, left: Left, entered: Entered, naming: NamingPolicy
+) -> bool:
+    """Whether a partition that the group has committed nothing of holds nothing that it has read.
+
+    It may, if records are placed by key; a run map proves that they are not.
+    """
+    here = TopicPartition(stream.on(entered.cluster, naming), index)
+    maps = entered.runs if stream.origin == left.cluster else left.runs
+    return left.is_known and (
+        entered.starts[here] == entered.ends[here]
+        or any(partition.topic == stream.topic for partition in maps)
+        or _is_unread(stream, left, naming)
+    )
 
 
 def _translate(

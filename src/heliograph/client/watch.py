@@ -38,6 +38,7 @@ class Pulse(threading.Thread):
         self._lock = threading.Lock()
         self._unanswered_since: float | None = None
         self._answering_since: float | None = None
+        self._asked = threading.Event()
 
     def silence(self) -> timedelta:
         """Return for how long no question was answered."""
@@ -47,6 +48,16 @@ class Pulse(threading.Thread):
         """Return for how long every question was answered."""
         return self._since(self._answering_since)
 
+    def await_answer(self, within: timedelta) -> bool:
+        """Return whether the first question was answered in time."""
+        return self._asked.wait(within.total_seconds()) and self._answering_since is not None
+
+    def note_answer(self) -> None:
+        """Take in that somebody else got an answer; a question that hangs counts from now."""
+        with self._lock:
+            if self._unanswered_since is not None:
+                self._unanswered_since = time.monotonic()
+
     def stop(self) -> None:
         """End it; a question that hangs is left to itself."""
         self._stopping.set()
@@ -54,7 +65,9 @@ class Pulse(threading.Thread):
     def run(self) -> None:
         with closing(Cluster(self._endpoint)) as cluster:
             while not self._stopping.is_set():
-                if self._ask(cluster):
+                answered = self._ask(cluster)
+                self._asked.set()
+                if answered:
                     self._look(cluster)
                 self._stopping.wait(self._interval)
 
@@ -95,12 +108,16 @@ class Watch(Pulse):
         group: str,
         topics: Iterable[str],
         runs_topic: str,
+        *,
+        committed: Mapping[TopicPartition, int] | None = None,
     ) -> None:
+        """Know what the group has committed, if that is told, until the cluster tells it."""
         super().__init__(endpoint, interval)
         self._group = group
         self._topics = list(topics)
         self._runs_topic = runs_topic
-        self._committed: dict[TopicPartition, int] = {}
+        self._committed = dict(committed or {})
+        self._is_known = committed is not None
         self._own: dict[TopicPartition, tuple[float, int]] = {}
         self._counts: dict[str, int] = {}
         self._runs: dict[TopicPartition, RunMap] = {}
@@ -118,7 +135,11 @@ class Watch(Pulse):
         """Return the cluster as it was when it last answered."""
         with self._lock:
             return Left(
-                self._endpoint.cluster, dict(self._committed), dict(self._counts), dict(self._runs)
+                self._endpoint.cluster,
+                dict(self._committed),
+                dict(self._counts),
+                dict(self._runs),
+                self._is_known,
             )
 
     def _look(self, cluster: Cluster) -> None:
@@ -135,6 +156,7 @@ class Watch(Pulse):
             self._counts |= counts
             self._runs |= runs
             if self._group in committed:
+                self._is_known = True
                 self._own = {p: own for p, own in self._own.items() if own[0] >= began}
                 self._committed = {
                     **{
@@ -156,3 +178,13 @@ class Watch(Pulse):
         self._segments.clear()
         with self._lock:
             self._runs.clear()
+
+
+def answers(endpoint: Endpoint, within: timedelta) -> bool:
+    """Whether a cluster answers a new connection in time; one that hangs is left to itself."""
+    pulse = Pulse(endpoint, within)
+    pulse.start()
+    try:
+        return pulse.await_answer(within)
+    finally:
+        pulse.stop()
