@@ -16,10 +16,30 @@ class State(Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class Spread:
+    """Milliseconds: the last one measured, and the least, most and average of the last minute."""
+
+    last: float
+    min: float
+    max: float
+    avg: float
+
+
+@dataclass(frozen=True, slots=True)
+class SparkProgress:
+    """The micro-batch that Spark finished last."""
+
+    batch: int
+    rows: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class FlowStatus:
     """A flow as it is now, for logs, tables and pages.
 
-    `reason` is why it has FAILED, or what it fails to do beside copying while it is RUNNING.
+    `reason` is why it has FAILED, or what it fails to do beside copying while it is RUNNING. `latency_counts`
+    are records by the bounds of dataplane/latency.py, `losses` how often records were found lost, by kind.
     """
 
     flow: str
@@ -40,11 +60,19 @@ class FlowStatus:
     remotes: frozenset[str]
     chores: tuple[ChoreStatus, ...]
     skipped_groups: dict[str, str] = field(default_factory=dict)
+    restarts: int = 0
+    losses: dict[str, int] = field(default_factory=dict)
+    latency_counts: tuple[int, ...] = ()
+    epoch_pause_seconds: float | None = None
+    spark: SparkProgress | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionStatus:
-    """A partition as it is now: `upstream` and `downstream` are the next offsets on either side."""
+    """A partition as it is now: `upstream` and `downstream` are the next offsets on either side.
+
+    `copied_ms` is the timestamp of the newest record copied.
+    """
 
     topic: str
     partition: int
@@ -57,6 +85,9 @@ class PartitionStatus:
     bytes: int
     stopped: str | None
     stop_kind: str | None = None
+    copied_ms: int | None = None
+    record_age_ms: Spread | None = None
+    replication_latency_ms: Spread | None = None
 
 
 def status_at_rest(config: FlowConfig) -> FlowStatus:

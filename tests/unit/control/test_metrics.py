@@ -1,0 +1,259 @@
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from heliograph.control.audits import DrillStatus, VerifyStatus
+from heliograph.control.flow_status import (
+    FlowStatus,
+    PartitionStatus,
+    SparkProgress,
+    Spread,
+    State,
+)
+from heliograph.control.metrics import Limits, Observer, Page, Snapshot
+from heliograph.control.usage import Usage
+from heliograph.dataplane.latency import BOUNDS_MS
+from heliograph.flows.schedule import ChoreStatus
+from heliograph.flows.upkeep import GroupStatus
+from heliograph.model import TopicPartition
+from heliograph.policy import metrics
+from heliograph.policy.metrics import METRICS
+from heliograph.wire.mirror_records import Checkpoint
+
+FLOW = FlowStatus(
+    flow="A->B",
+    state=State.RUNNING,
+    reason=None,
+    topics=1,
+    partitions=2,
+    records=300,
+    bytes=3000,
+    lag=15,
+    epochs=4,
+    latency_ms=(20, 150),
+    verdicts={"pass": 7, "merge": 5, "foreign": 2},
+    stopped={"t-1": "gone"},
+    refused=("x has fewer partitions",),
+    waiting=(),
+    slices=(),
+    remotes=frozenset(),
+    chores=(ChoreStatus("checkpoints", 3, 0.25), ChoreStatus("topic ACLs", 2, 1.0, ("no",), 2)),
+    skipped_groups={"billing": "it is in use on the target (state Stable)"},
+)
+FULL = replace(
+    FLOW,
+    restarts=2,
+    losses={"loss": 1},
+    latency_counts=tuple(range(len(BOUNDS_MS) + 1)),
+    epoch_pause_seconds=1.5,
+    spark=SparkProgress(9, 120, 45.5),
+)
+AGES = Spread(4, 1, 9, 5)
+
+
+def partition(index: int = 0, **changed: Any) -> PartitionStatus:
+    plain = PartitionStatus("t", index, "A.t", 100, 90, 100, 0, 100, 1000, None)
+    return replace(plain, **changed)
+
+
+def group(name: str, skipped: str | None = None) -> GroupStatus:
+    places = [TopicPartition("A.t", 0), TopicPartition("A.t", 1)]
+    return GroupStatus(name, tuple(Checkpoint(name, place, 5, 4) for place in places), skipped)
+
+
+def snapshot(now: float = 0.0, flow: FlowStatus = FLOW, **given: Any) -> Snapshot:
+    given.setdefault("partitions", {"A->B": [partition(0), partition(1)]})
+    return Snapshot(now, now * 1000, [flow], **given)
+
+
+def test_a_flow_is_in_one_state() -> None:
+    cells = Observer().page(snapshot())[metrics.FLOW_STATE]
+    assert cells == {("A", "B", state.value): float(state is State.RUNNING) for state in State}
+
+
+def test_mm2_tells_of_remote_partitions() -> None:
+    page = Observer().page(snapshot())
+    assert page[metrics.RECORD_COUNT] == {("A", "B", "A.t", "0"): 100, ("A", "B", "A.t", "1"): 100}
+    assert page[metrics.RECORD_RATE] == {}
+    assert page[metrics.RECORD_AGE.last] == {}
+
+
+def test_a_rate_is_taken_over_half_a_minute_and_begins_anew_with_the_count() -> None:
+    observer = Observer()
+
+    def look(now: float, records: int) -> Page:
+        copied = partition(records=records, bytes=10 * records)
+        return observer.page(snapshot(now, partitions={"A->B": [copied]}))
+
+    for now, records in ((0, 0), (15, 150), (30, 300), (45, 900)):
+        look(now, records)
+    page = look(60, 1500)
+    assert page[metrics.RECORD_RATE] == {("A", "B", "A.t", "0"): 25.0}
+    assert page[metrics.BYTE_RATE] == {("A", "B", "A.t", "0"): 250.0}
+    assert look(75, 1)[metrics.RECORD_RATE] == {}
+
+
+def test_lag_in_seconds_is_the_worst_of_topic_and_flow() -> None:
+    observer = Observer()
+    observer.page(snapshot(0))
+    behind = [
+        partition(0, end_offset=200, lag=100),
+        partition(1, end_offset=120, lag=0, upstream=120),
+    ]
+    observer.page(snapshot(10, partitions={"A->B": behind}))
+    page = observer.page(snapshot(30, partitions={"A->B": behind}))
+
+    assert page[metrics.PARTITION_LAG] == {("A", "B", "t", "0"): 100, ("A", "B", "t", "1"): 0}
+    assert page[metrics.PARTITION_LAG_SECONDS]["A", "B", "t", "0"] == pytest.approx(29.9)
+    assert page[metrics.PARTITION_LAG_SECONDS]["A", "B", "t", "1"] == 0
+    for metric in (metrics.TOPIC_LAG_SECONDS, metrics.TOPIC_RPO):
+        assert page[metric]["A", "B", "t"] == pytest.approx(29.9)
+    for metric in (metrics.FLOW_LAG_SECONDS, metrics.FLOW_RPO):
+        assert page[metric]["A", "B"] == pytest.approx(29.9)
+
+
+def test_a_backlog_from_before_the_first_look_is_as_old_as_the_newest_copied_record() -> None:
+    behind = partition(lag=100, end_offset=200, copied_ms=40_000)
+    page = Observer().page(snapshot(100, partitions={"A->B": [behind]}))
+    assert page[metrics.PARTITION_LAG_SECONDS]["A", "B", "t", "0"] == 60
+
+
+@pytest.mark.parametrize("state", [State.FAILED, State.PAUSED, State.STOPPED])
+def test_the_rpo_of_a_flow_that_does_not_run_grows_although_its_lag_stands_still(
+    state: State,
+) -> None:
+    observer = Observer()
+    observer.page(snapshot(0))
+    page = observer.page(snapshot(90, replace(FLOW, state=state)))
+
+    assert page[metrics.FLOW_LAG_SECONDS]["A", "B"] == 0
+    assert page[metrics.FLOW_RPO]["A", "B"] == page[metrics.TOPIC_RPO]["A", "B", "t"] == 90
+
+
+def test_checkpoints_age_until_the_next_good_round() -> None:
+    observer = Observer()
+    groups = {"A->B": [group("billing", "in use"), group("audit")]}
+
+    def look(now: float, runs: int, failures: int = 0, seconds: float = 0.25) -> Page:
+        chore = ChoreStatus("checkpoints", runs, seconds, (), failures)
+        return observer.page(snapshot(now, replace(FLOW, chores=(chore,)), groups=groups))
+
+    look(0, 1)
+    look(20, 1)
+    page = look(30, 2, failures=1)
+    assert page[metrics.CHECKPOINT_AGE] == {("A", "B", "billing"): 30, ("A", "B", "audit"): 30}
+    page = look(40, 3, seconds=0.75)
+    assert page[metrics.CHECKPOINT_AGE]["A", "B", "audit"] == 0
+    latency = [page[metric]["A", "B", "audit", "A.t", "1"] for metric in metrics.CHECKPOINT_LATENCY]
+    assert latency == [750, 250, 750, 500]
+    assert page[metrics.GROUP_SKIPPED] == {("A", "B", "billing", "in use"): 1}
+    assert page[metrics.GROUPS] == {("A", "B"): 2}
+
+
+def test_reasons_are_no_more_than_ten_and_another() -> None:
+    skipped = {f"g{n}": f"reason {n % 15} {'x' * 300}" for n in range(60)}
+    page = Observer().page(snapshot(0, replace(FLOW, skipped_groups=skipped)))
+    cells = page[metrics.GROUPS_SKIPPED]
+    assert len(cells) == 11
+    assert cells["A", "B", "other"] == 20
+    assert all(len(reason) <= 120 for _, _, reason in cells)
+
+
+def test_alarms_are_counted_by_reason_and_are_no_batches() -> None:
+    page = Observer().page(snapshot(0, FULL))
+    assert page[metrics.LOSS_ALARMS] == {("A", "B", "loss"): 1, ("A", "B", "foreign"): 2}
+    assert page[metrics.FLOW_BATCHES] == {
+        ("A", "B", "pass"): 7,
+        ("A", "B", "merge"): 5,
+        ("A", "B", "reencode"): 0,
+        ("A", "B", "skipped"): 0,
+    }
+
+
+def test_an_alarm_that_was_never_given_is_told_as_none() -> None:
+    page = Observer().page(snapshot(0, replace(FLOW, verdicts={})))
+    assert page[metrics.LOSS_ALARMS] == {("A", "B", "loss"): 0, ("A", "B", "foreign"): 0}
+
+
+def test_partitions_that_are_stopped_are_counted_by_kind() -> None:
+    stopped = [partition(0, stop_kind="loss"), partition(1, stop_kind="loss"), partition(2)]
+    page = Observer().page(snapshot(0, partitions={"A->B": stopped}))
+    assert page[metrics.FLOW_STOPPED] == {("A", "B", "loss"): 2}
+
+
+def test_latencies_are_a_histogram_of_seconds() -> None:
+    cells = Observer().page(snapshot(0, FULL))[metrics.LATENCY]
+    assert next(iter(cells)) == ("A", "B", "0.001")
+    assert cells["A", "B", "+Inf"] == sum(FULL.latency_counts)
+
+
+def test_too_many_partitions_are_told_of_by_topic_and_too_many_topics_by_flow() -> None:
+    partitions = {"A->B": [partition(n, record_age_ms=Spread(n, n, n, n), lag=n) for n in range(3)]}
+    page = Observer().page(snapshot(0, partitions=partitions), Limits(partitions=2))
+    assert page[metrics.PARTITION_LAG] == page[metrics.PARTITION_LAG_SECONDS] == {}
+    assert page[metrics.RECORD_COUNT] == {("A", "B", "A.t", ""): 300}
+    assert page[metrics.RECORD_AGE.max] == {("A", "B", "A.t", ""): 2}
+    assert page[metrics.RECORD_AGE.min] == {("A", "B", "A.t", ""): 0}
+    assert page[metrics.TOPIC_LAG] == {("A", "B", "t"): 3}
+    assert page[metrics.FOLDED]["partition",] == 3
+
+    page = Observer().page(snapshot(0, partitions=partitions), Limits(partitions=2, topics=0))
+    assert page[metrics.RECORD_COUNT] == page[metrics.TOPIC_LAG] == {}
+    assert page[metrics.FLOW_LAG] == {("A", "B"): 15}
+    assert page[metrics.FOLDED]["topic",] == 1
+
+
+def test_too_many_groups_are_only_counted() -> None:
+    groups = {"A->B": [group("a", "in use"), group("b"), group("c")]}
+    page = Observer().page(snapshot(0, groups=groups), Limits(groups=2))
+    assert page[metrics.CHECKPOINT_AGE] == page[metrics.CHECKPOINT_LATENCY.last] == {}
+    assert page[metrics.GROUPS] == {("A", "B"): 3}
+    assert page[metrics.FOLDED]["group",] == 3
+    page = Observer().page(snapshot(0, groups=groups), Limits(partitions=5))
+    assert list(page[metrics.CHECKPOINT_LATENCY.last]) == [
+        ("A", "B", name, "", "") for name in "abc"
+    ]
+
+
+def test_two_connectors_of_one_flow_add_up() -> None:
+    looked = snapshot()
+    page = Observer().page(replace(looked, flows=[FLOW, replace(FLOW, state=State.FAILED)]))
+    assert page[metrics.FLOW_RECORDS] == {("A", "B"): 600}
+    assert page[metrics.RECORD_COUNT]["A", "B", "A.t", "0"] == 100
+    assert [labels[2] for labels, on in page[metrics.FLOW_STATE].items() if on] == [
+        "RUNNING",
+        "FAILED",
+    ]
+
+
+def test_what_is_gone_is_forgotten() -> None:
+    observer = Observer()
+    observer.page(snapshot())
+    observer.page(snapshot(partitions={"A->B": [partition(1)]}))
+    assert list(observer._progress) == [("A->B", "t", 1)]
+    observer.page(Snapshot(1, 1000, []))
+    assert not observer._progress
+    assert not observer._rounds
+    assert not observer._running_at
+
+
+def test_every_metric_has_a_value_when_all_is_known() -> None:
+    observer = Observer()
+    known = {
+        "partitions": {
+            "A->B": [partition(record_age_ms=AGES, replication_latency_ms=AGES, stop_kind="loss")]
+        },
+        "groups": {"A->B": [group("billing", "in use")]},
+        "audits": [DrillStatus("A->B", 1, True, 0.1, 2.5), VerifyStatus("A->B", 2, None, 7)],
+        "usage": {"driver": Usage(1, 2.5, 1 << 20)},
+    }
+    observer.page(snapshot(0, FULL, **known))
+    page = observer.page(snapshot(15, FULL, **known))
+
+    empty = {metric for metric in METRICS if not page[metric]}
+    assert empty == {metrics.BUILD, metrics.SNAPSHOT_SECONDS}, "these two are the web's own"
+    assert all(
+        len(labels) == len(metric.labels) for metric, cells in page.items() for labels in cells
+    )
+    assert page[metrics.VERIFY_OK] == {("A", "B"): -1}
