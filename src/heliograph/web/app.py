@@ -8,7 +8,7 @@ from fastapi import APIRouter, FastAPI
 from fastapi.responses import JSONResponse
 
 from heliograph.control.connect import Herder
-from heliograph.web import connectors, loggers, mirror, plugins, runs, shapes
+from heliograph.web import connectors, loggers, metrics, mirror, plugins, runs, shapes
 from heliograph.web.asked import TheHerder
 from heliograph.web.errors import add_error_handlers, render
 from heliograph.web.events import Events
@@ -48,6 +48,7 @@ def make_app(herder: Herder, *, read_only: bool = False) -> FastAPI:
         mirror.router,
     ):
         app.include_router(room)
+    metrics.mount(app)
     add_error_handlers(app)
     app.add_middleware(_JettysWays)
     return app
