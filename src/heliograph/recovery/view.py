@@ -114,6 +114,8 @@ class FlowView:
 def look(config: FlowConfig, source: Cluster, target: Cluster) -> FlowView:
     """Return what both ends say of a flow; the target must answer, the source need not."""
     target.describe(())
+    # A flow saves runs before positions: read in the other order, the runs reach to the positions.
+    saved = _saved(config)
     naming = naming_of(config)
     there = patiently(target.describe)
     remotes = {
@@ -123,7 +125,6 @@ def look(config: FlowConfig, source: Cluster, target: Cluster) -> FlowView:
     }
     runs, _ = read_run_maps(_rows(target, there, runs_topic(naming, config.flow.source)))
     seen, gone = _look_at_source(config, source)
-    saved = _saved(config)
     checkpoints = _checkpoints(target, there, naming.checkpoints_topic(config.flow.source))
     copied = {p.topic for p in [*runs, *saved, *(seen.ends if seen else ())]}
     wanted = {naming.format_remote_topic(config.flow.source, topic) for topic in copied}
