@@ -3,7 +3,7 @@
 import json
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Sized
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -86,7 +86,7 @@ def failover(
         "held": report.held,
         "seconds": round(report.seconds, 3),
     }
-    words = f"{len(report.moved)} groups go on on {config.flow.target}, in {report.seconds:.1f} s."
+    words = f"{_count(report.moved)} on {config.flow.target}, in {report.seconds:.1f} s."
     if report.held:
         words += (
             f" {config.flow} is held; when {config.flow.source} is back: "
@@ -151,7 +151,7 @@ def failback(
         "reversed": report.reversed,
         "seconds": round(time.monotonic() - began, 3),
     }
-    words = f"{len(report.moved)} groups go on on {config.flow.source}."
+    words = f"{_count(report.moved)} on {config.flow.source}."
     if report.reversed:
         words += (
             f" The flow is turned round: run `heliograph run {file} --flow '{turned}'`, and no longer "
@@ -212,6 +212,10 @@ def _finish(
     sys.exit(1 if left else 0)
 
 
+def _count(groups: Sized) -> str:
+    return "1 group goes on" if len(groups) == 1 else f"{len(groups)} groups go on"
+
+
 def _show_failover(plan: FailoverPlan, console: Console) -> None:
     flow = plan.view.config.flow
     if plan.view.source is None:
@@ -249,7 +253,7 @@ def _show_failback(plan: FailbackPlan, console: Console) -> None:
 
 
 def _show_moves(moves: Iterable[GroupMove], console: Console) -> None:
-    table = Table("group", "partitions", "to move", "known", "not on the target", "", box=None)
+    table = Table("group", "partitions", "to move", "known", "missing", "", box=None)
     for move in moves:
         missing = "?" if move.missing is None else str(move.missing)
         known = f"{move.age_ms / 1000:.0f} s ago" if move.age_ms else "now"

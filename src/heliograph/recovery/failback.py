@@ -16,7 +16,6 @@ from types import TracebackType
 from typing import Self
 
 from heliograph.config.flow import FlowConfig
-from heliograph.errors import ClusterUnreachable
 from heliograph.flows.holds import HoldStore
 from heliograph.flows.progress import open_progress
 from heliograph.flows.runs import open_runs
@@ -148,8 +147,9 @@ class Failback:
                 "Nothing was done."
             )
         if view.source is None:
-            raise ClusterUnreachable(
-                self._config.flow.source, str(self._source.endpoint), view.gone or "no answer"
+            self._source.describe(())  # a cluster that is gone says so by itself
+            raise Refused(
+                f"{self._config.flow.source} is not all there yet: {view.gone} Try again when it is."
             )
         settled = self._settle(view)
         tails = find_tails(
