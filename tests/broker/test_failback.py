@@ -1,8 +1,9 @@
 """Fail-over and fail-back without a mirror at work: what it left behind is made by hand, on real brokers."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -24,9 +25,11 @@ from heliograph.recovery.failback import Failback, TailAction
 from heliograph.recovery.failover import Refused, carry_out, plan_failover
 from heliograph.wire.connect_records import SourceOffset
 from heliograph.wire.hold_records import Phase
+from heliograph.wire.records import RawRecord
 from tests.clusters import LiveCluster, Outgoing, eventually, unique_name
 from tests.mirrors import flow_properties, unique_alias
 
+IDENTITY = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
 WRITTEN = 50
 COPIED = 40
 SAVED = 33  # what the flow had saved when it died; the target holds more
@@ -35,16 +38,20 @@ SAVED = 33  # what the flow had saved when it died; the target holds more
 class Scene:
     """A flow that copied 40 of 50 records of each of two partitions, and a group that read 20."""
 
-    def __init__(self, source: LiveCluster, target: LiveCluster, folder: Path) -> None:
+    def __init__(
+        self, source: LiveCluster, target: LiveCluster, folder: Path, *, one_name: bool = False
+    ) -> None:
         self.source, self.target = source, target
         self.topic = source.create_topic(2)
         self.alias = unique_alias()
-        self.remote = f"{self.alias}.{self.topic}"
+        self.remote = self.topic if one_name else f"{self.alias}.{self.topic}"
         self.group = unique_name()
         target.create_topic(2, name=self.remote)
         file = folder / "mm2.properties"
         clusters = (self.alias, source.bootstrap), ("B", target.bootstrap)
         written = flow_properties(*clusters, self.topic)
+        if one_name:
+            written["replication.policy.class"] = IDENTITY
         file.write_text("".join(f"{k} = {v}\n" for k, v in written.items()))
         mirror = load_mirror(file)
         self.config: FlowConfig = mirror.flows[0]
@@ -97,6 +104,13 @@ class Scene:
 @pytest.fixture
 def scene(source: LiveCluster, target: LiveCluster, tmp_path: Path) -> Iterator[Scene]:
     with closing(Scene(source, target, tmp_path)) as scene:
+        yield scene
+
+
+@pytest.fixture
+def one_name(source: LiveCluster, target: LiveCluster, tmp_path: Path) -> Iterator[Scene]:
+    """The same where both sides call the topic the same."""
+    with closing(Scene(source, target, tmp_path, one_name=True)) as scene:
         yield scene
 
 
@@ -297,3 +311,64 @@ def test_a_flow_on_its_way_back_is_not_failed_over(scene: Scene) -> None:
     holds.write(replace(held, phase=Phase.RETURNING))
     with pytest.raises(Refused, match="begun and not finished"):
         plan_failover(scene.config)
+
+
+def test_under_one_name_a_replay_that_was_interrupted_leaves_each_record_once(
+    one_name: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene = one_name
+    fail_over(scene)
+
+    def break_down(
+        target: Cluster,
+        place: TopicPartition,
+        _start: int,
+        originals: Callable[[], Iterator[RawRecord]],
+        writer: str,
+    ) -> int:
+        copy_records(target, place, islice(originals(), 4), writer)
+        raise KafkaFault("write", "nothing", retriable=True)
+
+    with monkeypatch.context() as broken, scene.failback() as back:
+        broken.setattr(module, "complete_copies", break_down)
+        with pytest.raises(KafkaFault):
+            back.carry_out(back.plan(TailAction.REPLAY))
+    with scene.failback() as back:
+        report = back.carry_out(back.plan())
+    assert report.records == 2 * (WRITTEN - COPIED) - 4
+    assert [r.value for r in scene.target.consume(scene.topic)] == [
+        b"%d-%d" % (i, n) for i in range(2) for n in range(WRITTEN)
+    ]
+    assert "let it read on on B" in report.left[scene.group], "it would read the tail twice"
+    saved = open_progress(scene.at_source, scene.reverse).load()
+    begins = [saved[TopicPartition(scene.topic, i)] for i in range(2)]
+    assert [(at.upstream, at.downstream) for at in begins] == [(COPIED + 1, WRITTEN)] * 2
+
+
+def test_a_flow_is_not_turned_round_while_its_source_is_written_to(one_name: Scene) -> None:
+    scene = one_name
+    fail_over(scene)
+    with scene.failback() as back:
+        plan = back.plan(TailAction.DROP)
+        scene.source.produce(scene.topic, [Outgoing(b"late", partition=1)])
+        with pytest.raises(Refused, match="still written to"):
+            back.carry_out(plan)
+
+
+def test_what_was_placed_by_key_is_neither_translated_nor_taken_for_lost(
+    source: LiveCluster, target: LiveCluster, tmp_path: Path
+) -> None:
+    topic, alias, group = source.create_topic(2), unique_alias(), unique_name()
+    target.create_topic(3, name=f"{alias}.{topic}")
+    source.produce(topic, [Outgoing(b"v", partition=0)])
+    file = tmp_path / "mm2.properties"
+    clusters = (alias, source.bootstrap), ("B", target.bootstrap)
+    written = flow_properties(*clusters, topic, target_partitions="target")
+    file.write_text("".join(f"{k} = {v}\n" for k, v in written.items()))
+    config = load_mirror(file).flows[0]
+    with closing(Cluster(config.source_admin)) as cluster:
+        commit_offsets(cluster, group, {TopicPartition(topic, 0): Committed(1, "")})
+    plan = plan_failover(config, group)
+    assert plan.behind == 0
+    assert "placed by key" in (plan.moves[0].blocked[0].reason or "")
+    assert len(plan.view.ends) == 3, "all of them are fenced"
