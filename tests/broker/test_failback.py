@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
@@ -16,10 +17,12 @@ from heliograph.flows.holds import HoldStore
 from heliograph.flows.progress import open_progress
 from heliograph.flows.runs import open_runs
 from heliograph.kafka.cluster import Cluster
-from heliograph.kafka.copy import complete_copies, copy_records, read_records
+from heliograph.kafka.copy import complete_copies, read_records
 from heliograph.kafka.groups import Committed, commit_offsets, fetch_committed
 from heliograph.model import Position, TopicPartition
 from heliograph.recovery import failback as module
+from heliograph.recovery.drill import run_drill
+from heliograph.recovery.drill_steps import Silence
 from heliograph.recovery.explain import explain_group
 from heliograph.recovery.failback import Failback, TailAction
 from heliograph.recovery.failover import Refused, carry_out, plan_failover
@@ -74,8 +77,8 @@ class Scene:
         for index in range(2):
             partition = TopicPartition(self.topic, index)
             remote = TopicPartition(self.remote, index)
-            records = read_records(self.at_source, partition, 0, COPIED)
-            copy_records(self.at_target, remote, records, f"by-hand-{self.alias}-{index}")
+            records = partial(read_records, self.at_source, partition, 0, COPIED)
+            complete_copies(self.at_target, remote, 0, records, f"by-hand-{self.alias}-{index}")
             runs.begin(partition, Position(0, 1))  # the marker of the fence is at 0
             runs.add(partition, [(0, 1, SAVED)])
             offsets[partition] = SourceOffset(
@@ -322,11 +325,11 @@ def test_under_one_name_a_replay_that_was_interrupted_leaves_each_record_once(
     def break_down(
         target: Cluster,
         place: TopicPartition,
-        _start: int,
+        start: int,
         originals: Callable[[], Iterator[RawRecord]],
         writer: str,
     ) -> int:
-        copy_records(target, place, islice(originals(), 4), writer)
+        complete_copies(target, place, start, lambda: islice(originals(), 4), writer)
         raise KafkaFault("write", "nothing", retriable=True)
 
     with monkeypatch.context() as broken, scene.failback() as back:
@@ -372,3 +375,23 @@ def test_what_was_placed_by_key_is_neither_translated_nor_taken_for_lost(
     assert plan.behind == 0
     assert "placed by key" in (plan.moves[0].blocked[0].reason or "")
     assert len(plan.view.ends) == 3, "all of them are fenced"
+
+
+def test_a_group_that_read_what_came_from_the_target_goes_on_there_and_can_be_rehearsed(
+    scene: Scene,
+) -> None:
+    own = scene.target.create_topic(1)
+    came = scene.source.create_topic(1, name=f"B.{own}")
+    back = open_runs(scene.at_source, scene.reverse)
+    back.load()
+    back.begin(TopicPartition(own, 0), Position(0, 5))
+    back.add(TopicPartition(own, 0), [(0, 5, 30)])
+    back.save()
+    at = {TopicPartition(came, 0): Committed(15, "")}
+    commit_offsets(scene.at_source, scene.group, at)
+    (move,) = plan_failover(scene.config, scene.group).moves
+    places = {str(step.place.partition): step.place.offset for step in move.steps if step.place}
+    assert places == {f"{own}-0": 10, f"{scene.remote}-0": 21, f"{scene.remote}-1": 21}
+    drill = run_drill(scene.config, scene.group, 100, "one", Silence())
+    assert drill.ok
+    assert [group.read for group in drill.groups] == [2 * (COPIED - 20)]

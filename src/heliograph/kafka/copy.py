@@ -78,13 +78,6 @@ def complete_copies(
     return _append(target, partition, islice(originals(), present, None), writer, identity)
 
 
-def copy_records(
-    target: Cluster, partition: TopicPartition, records: Iterator[RawRecord], writer: str
-) -> int:
-    """Append records to a partition, each once and in order, and return how many."""
-    return _append(target, partition, records, writer, fence(target, writer, [partition]))
-
-
 def _append(
     target: Cluster,
     partition: TopicPartition,

@@ -12,7 +12,6 @@ from datetime import UTC, datetime
 from itertools import islice
 
 from heliograph.config.flow import FlowConfig
-from heliograph.flows.source import naming_of
 from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.copy import read_records
 from heliograph.kafka.groups import Committed, commit_offsets, delete_groups, fetch_committed
@@ -24,7 +23,6 @@ from heliograph.recovery.drill_steps import StepLog, Watcher
 from heliograph.recovery.failover import FailoverPlan, Refused, decide_failover
 from heliograph.recovery.report import Step as DoneStep
 from heliograph.recovery.settle import Settled, settle
-from heliograph.recovery.tail import read_tail
 from heliograph.recovery.view import FlowView, look
 
 
@@ -158,7 +156,7 @@ class _Rehearsal:
         left: dict[str, str] = {}
         try:
             with self._log.step("commit for the forked groups") as notes:
-                drills = [self._fork(move) for move in plan.moves]
+                drills = [self._fork(move, plan.view) for move in plan.moves]
                 notes.append(f"{len(self._forks)} groups")
             with self._log.step("read their first records"):
                 drills = [self._read_first(plan.view, drill) for drill in drills]
@@ -190,17 +188,18 @@ class _Rehearsal:
                 "rehearse. Fail it back first."
             )
         settled = settle(view, self._source, self._target) if view.source is not None else {}
-        plan = decide_failover(view, settled, groups, keeps_flow=True)
+        plan = decide_failover(view, settled, groups)
         if not plan.moves:
             raise Refused(plan.objections[0].sentence)
         return plan
 
-    def _fork(self, move: GroupMove) -> GroupDrill:
-        """Commit for a group's fork what a fail-over would leave the group with."""
+    def _fork(self, move: GroupMove, view: FlowView) -> GroupDrill:
+        """Commit for a group's fork what a fail-over would leave the group with, of what was copied."""
         fork = move.group + self._suffix
         if not move.ready:
             return GroupDrill(move.group, fork, reason=_why_not(move))
-        partitions = tuple(_partition(step) for step in move.steps)
+        copied = [step for step in move.steps if step.place and step.place.partition in view.ends]
+        partitions = tuple(_partition(step) for step in copied)
         offsets = {p.remote: Committed(p.downstream, "") for p in partitions}
         self._forks.append(fork)  # before it exists: whatever interrupts us, it is deleted
         for partition, reason in commit_offsets(self._target, fork, offsets).items():
@@ -266,21 +265,11 @@ class _Rehearsal:
         )
 
     def _behind(self, plan: FailoverPlan) -> Behind | None:
-        """Return what is on the source alone; the mirror's own heartbeats do not count."""
+        """Return what is on the source alone."""
         if plan.view.source is None:
             return None
-        naming = naming_of(self._config)
-        late = [
-            its
-            for partition, its in plan.settled.items()
-            if its.behind and not naming.is_heartbeats_topic(partition.topic)
-        ]
-        committed_only = self._config.isolation_level == "read_committed"
-        oldest = [
-            record.timestamp
-            for its in late
-            for record in islice(read_tail(self._source, its, committed_only=committed_only), 1)
-        ]
+        late = [its for its in plan.settled.values() if its.behind]
+        oldest = [its.oldest_ms for its in late if its.oldest_ms is not None]
         offsets = sum(its.behind for its in late)
         return Behind(offsets, len(late), min(oldest, default=None), plan.view.now_ms)
 

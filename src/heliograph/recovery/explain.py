@@ -1,16 +1,13 @@
 """Whether a consumer group could fail over now, and if not, what stands in its way."""
 
 from collections.abc import Iterator
-from contextlib import closing
 from dataclasses import dataclass, replace
 
 from heliograph.config.flow import FlowConfig
-from heliograph.kafka.cluster import Cluster
 from heliograph.policy.filters import NameFilter
 from heliograph.policy.moves import GroupMove
-from heliograph.recovery.failover import FailoverPlan, decide_failover, find_stands
-from heliograph.recovery.settle import settle
-from heliograph.recovery.view import FlowView, look
+from heliograph.recovery.failover import FailoverPlan, find_stands, plan_failover
+from heliograph.recovery.view import FlowView
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,13 +27,10 @@ class Explanation:
 
 def explain_group(config: FlowConfig, group: str) -> Explanation:
     """Look at both ends of a flow, and say what would become of a group."""
-    with closing(Cluster(config.source_admin)) as source, closing(Cluster(config.target)) as target:
-        view = look(config, source, target)
-        settled = settle(view, source, target) if view.source is not None else {}
-    plan = decide_failover(view, settled)
+    plan = plan_failover(config)
     move = next((move for move in plan.moves if move.group == group), None)
     plan = replace(plan, moves=(move,) if move else ())
-    reasons = tuple(_reasons(view, group, move))
+    reasons = tuple(_reasons(plan.view, group, move))
     return Explanation(str(config.flow), group, move, reasons, plan)
 
 

@@ -88,11 +88,6 @@ class FailbackPlan:
             return 0
         return max(t.last_ms for t in self.tails) - min(t.first_ms for t in self.tails)
 
-    @property
-    def waiting(self) -> int:
-        """How many partitions of groups cannot return yet."""
-        return sum(len(move.blocked) for move in self.moves)
-
 
 @dataclass(frozen=True, slots=True)
 class FailbackReport:
@@ -302,7 +297,7 @@ class Failback:
                 t.partition: Position(t.settled.end, t.settled.position.downstream)
                 for t in plan.tails
             }
-            self._save(self._config, plan.view, positions)
+            self._save(plan.view, self._source, self._target, positions)
 
     def _turn_round(self, plan: FailbackPlan, *, force: bool) -> None:
         """Let the flow the other way round begin after the last record that was copied."""
@@ -315,25 +310,25 @@ class Failback:
         }
         runs = open_runs(self._source, self._reverse)
         runs.load()
-        # Read anew: what `plan` found beyond the map is saved by now.
-        known = look(self._config, self._source, self._target).runs
         for its in plan.settled.values():
-            runs.turn(its.remote, known.get(its.partition), positions[its.remote])
+            runs.turn(its.remote, plan.view.runs.get(its.partition), positions[its.remote])
         runs.save()
-        self._save(self._reverse, look(self._reverse, self._target, self._source), positions)
+        self._save(plan.back, self._target, self._source, positions)
         HoldStore(self._source, self._reverse).release()
 
     def _save(
-        self, config: FlowConfig, view: FlowView, positions: Mapping[TopicPartition, Position]
+        self,
+        view: FlowView,
+        source: Cluster,
+        target: Cluster,
+        positions: Mapping[TopicPartition, Position],
     ) -> None:
-        assert view.source is not None
-        topics = view.source.topics
-        with (
-            closing(Cluster(config.offset_storage.endpoint)) as storage,
-            closing(Cluster(config.target_admin)) as target,
-        ):
-            remotes = {p: view.remote(p).topic for p in positions}
-            there = patiently(lambda: target.describe(set(remotes.values())))
+        """Let a flow go on at `positions`; `source` and `target` are its own."""
+        config = view.config
+        remotes = {p: view.remote(p).topic for p in positions}
+        here = patiently(lambda: source.describe({p.topic for p in positions}))
+        there = patiently(lambda: target.describe(set(remotes.values())))
+        with closing(Cluster(config.offset_storage.endpoint)) as storage:
             store = open_progress(storage, config)
             store.load()
             store.save(
@@ -341,7 +336,7 @@ class Failback:
                     p: SourceOffset(
                         at.upstream,
                         at.downstream,
-                        str(topics[p.topic].topic_id),
+                        str(here[p.topic].topic_id),
                         str(there[remotes[p]].topic_id),
                     )
                     for p, at in positions.items()
