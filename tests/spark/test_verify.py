@@ -235,6 +235,8 @@ def test_the_command_says_it_with_its_exit_code(sides: Sides) -> None:
     sides.write(some(20), some(20))
     code, out = _command(sides, "--json")
     assert (code, json.loads(out)["records"]) == (0, 20)
+    (kept,) = sides.file.parent.glob("verify-*.json")
+    assert json.loads(kept.read_text()).items() >= json.loads(out).items()
     sides.target.produce(sides.remote, [b"foreign"])
     code, out = _command(sides)
     assert code == 1
@@ -247,7 +249,7 @@ def _command(sides: Sides, *options: str, flow: str | None = None) -> tuple[int,
     named = flow or f"{sides.alias}->B"
     command = [sys.executable, "-m", "heliograph", "verify", "--config", str(sides.file)]
     done = subprocess.run(
-        [*command, "--flow", named, *options],
+        [*command, "--flow", named, "--report", str(sides.file.parent), *options],
         env={**os.environ, "PYTHONPATH": "src"},
         cwd=Path(__file__).parents[2],
         capture_output=True,

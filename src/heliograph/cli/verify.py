@@ -2,6 +2,7 @@
 
 import sys
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -17,7 +18,7 @@ from heliograph.config.flow import FlowConfig
 from heliograph.config.mirror import load_mirror
 from heliograph.errors import ClusterUnreachable, MirrorError
 from heliograph.recovery.verify import Progress, verify_flow
-from heliograph.recovery.verify_report import PartitionResult, Report
+from heliograph.recovery.verify_report import PartitionResult, Report, keep_report
 
 _EXIT_CODES = {True: 0, False: 1, None: 2}
 _COULD_NOT_TELL = 2
@@ -34,9 +35,12 @@ def verify(
         bool, typer.Option("--complete", help="Records not copied yet are a difference.")
     ] = False,
     spark: SparkKeys = None,
+    keep: Annotated[
+        Path, typer.Option("--report", metavar="DIR", help="Where the report is kept, as JSON.")
+    ] = Path("drill-reports"),
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Account for every record of a flow: in order, byte-equal, on both sides. Changes nothing."""
+    """Account for every record of a flow: in order, byte-equal, on both sides. Changes nothing there."""
     (chosen,) = select_flows(load_mirror(config), [flow])
     chosen = replace(chosen, spark={**chosen.spark, **parse_spark(spark)})
     try:
@@ -51,7 +55,23 @@ def verify(
     except MirrorError as error:
         print(f"heliograph: {error}", file=sys.stderr)
         sys.exit(max(error.exit_code, _COULD_NOT_TELL))
+    _keep(report, keep, as_json)
     sys.exit(_EXIT_CODES[report.ok])
+
+
+def _keep(report: Report, folder: Path, silent: bool) -> None:
+    """Keep the report. One that cannot be kept is told; the verdict is out and stands."""
+    try:
+        path = keep_report(report, folder, datetime.now(UTC))
+    except OSError as error:
+        print(
+            f"heliograph: --report {folder}: the report cannot be kept there ({error.strerror}). "
+            "Name another folder.",
+            file=sys.stderr,
+        )
+        return
+    if not silent:
+        print(f"The report, as JSON: {path}")
 
 
 def show_report(report: Report, console: Console) -> None:

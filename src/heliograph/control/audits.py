@@ -4,12 +4,15 @@ A report is `drill-*.json` or `verify-*.json`. Where commands run on another mac
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+LARGEST = 20 << 20
 _LOOKED_AT = 50
+_KEPT = "flow", "ok", "records", "measured", "began", "ended"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +50,7 @@ class Audits:
         for kind in ("drill", "verify"):
             for path, at in self._newest(kind):
                 key = str(path), at
-                plain = read[key] = self._read[key] if key in self._read else _load(path)
+                plain = read[key] = self._read[key] if key in self._read else _shorten(path)
                 status = None if plain is None else _status(kind, plain, at)
                 if status is not None:
                     found.setdefault((kind, status.flow), status)
@@ -63,24 +66,45 @@ class Audits:
                 continue  # it has just been deleted
 
 
-def _load(path: Path) -> dict[str, Any] | None:
-    """Return what is kept of a report; None for a file that is none."""
+def load_report(path: Path) -> dict[str, Any] | None:
+    """Return a report; None for a file that is none, or has more than 20 MB."""
     try:
-        plain = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        with path.open("rb") as file:
+            content = file.read(LARGEST + 1)
+        plain = json.loads(content) if len(content) <= LARGEST else None
+    except (OSError, ValueError, RecursionError):
         return None
-    if not isinstance(plain, dict):
-        return None
-    return {key: plain.get(key) for key in ("flow", "ok", "records", "measured")}
+    return plain if isinstance(plain, dict) else None
 
 
-def _status(kind: str, plain: dict[str, Any], at: float) -> DrillStatus | VerifyStatus | None:
+def time_of(plain: Mapping[str, Any], changed: float) -> float:
+    """Return when a drill began or a verify ended; a report that does not tell has its file's time."""
+    told = plain.get("began") or plain.get("ended")
+    try:
+        return datetime.fromisoformat(told).timestamp() if isinstance(told, str) else changed
+    except (ValueError, OverflowError):
+        return changed
+
+
+def _shorten(path: Path) -> dict[str, Any] | None:
+    plain = load_report(path)
+    return None if plain is None else {key: plain.get(key) for key in _KEPT}
+
+
+def _status(
+    kind: str, plain: Mapping[str, Any], changed: float
+) -> DrillStatus | VerifyStatus | None:
+    at = time_of(plain, changed)
     measured = plain["measured"] if isinstance(plain["measured"], dict) else {}
     flow = plain["flow"] or measured.get("flow")
-    if not isinstance(flow, str):
+    ok, records = plain["ok"], plain["records"]
+    if not isinstance(flow, str) or not (ok is None or isinstance(ok, bool)):
         return None
     if kind == "verify":
-        return VerifyStatus(flow, at, plain["ok"], int(plain["records"] or 0))
-    return DrillStatus(
-        flow, at, bool(plain["ok"]), measured.get("rpo_seconds"), measured.get("rto_seconds")
-    )
+        return VerifyStatus(flow, at, ok, records) if isinstance(records, int) else None
+    rpo, rto = (_seconds(measured.get(key)) for key in ("rpo_seconds", "rto_seconds"))
+    return DrillStatus(flow, at, bool(ok), rpo, rto)
+
+
+def _seconds(value: object) -> float | None:
+    return value if isinstance(value, int | float) else None

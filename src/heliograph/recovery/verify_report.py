@@ -1,8 +1,12 @@
-"""What a verify found, as values and as JSON."""
+"""What a verify found, as values and as JSON, and the file that it is kept in for pages and metrics."""
 
 import json
+import os
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields
+from datetime import datetime
+from itertools import count
+from pathlib import Path
 from typing import Any
 
 from heliograph.model import Flow, TopicPartition
@@ -89,28 +93,45 @@ class Report:
         parts += [f"{self.lag} records are not yet copied"] if self.complete and self.lag else []
         return f"{size}: NOT equal, {', '.join(parts)}"
 
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "flow": str(self.flow),
+            "ok": self.ok,
+            "records": self.compared,
+            "lag": self.lag,
+            "seconds": round(self.seconds, 3),
+            "summary": self.summary(),
+            "unmirrored": [asdict(partition) for partition in self.unmirrored],
+            "partitions": [
+                {
+                    "topic": result.source.topic,
+                    "partition": result.source.index,
+                    "remote_topic": result.target.topic,
+                    "timestamps_compared": result.timestamps,
+                    **findings_to_dict(result.findings),
+                }
+                for result in self.partitions
+            ],
+        }
+
     def to_json(self) -> str:
-        return json.dumps(
-            {
-                "flow": str(self.flow),
-                "ok": self.ok,
-                "records": self.compared,
-                "lag": self.lag,
-                "seconds": round(self.seconds, 3),
-                "summary": self.summary(),
-                "unmirrored": [asdict(partition) for partition in self.unmirrored],
-                "partitions": [
-                    {
-                        "topic": result.source.topic,
-                        "partition": result.source.index,
-                        "remote_topic": result.target.topic,
-                        "timestamps_compared": result.timestamps,
-                        **findings_to_dict(result.findings),
-                    }
-                    for result in self.partitions
-                ],
-            }
-        )
+        return json.dumps(self.to_dict())
+
+
+def keep_report(report: Report, folder: Path, ended: datetime) -> Path:
+    """Write the JSON with its time, whole or not at all, beside the reports of drills; return where it is."""
+    folder.mkdir(parents=True, exist_ok=True)
+    name = f"verify-{ended:%Y%m%d-%H%M%S}"
+    names = (name if number == 1 else f"{name}-{number}" for number in count(1))
+    path = next(path for its in names if not (path := folder / f"{its}.json").exists())
+    part = path.with_name(f"{path.name}.{os.getpid()}.part")
+    try:
+        kept = {"ended": ended.isoformat(timespec="milliseconds"), **report.to_dict()}
+        part.write_text(json.dumps(kept) + "\n", encoding="utf-8")
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+    return path
 
 
 def findings_to_dict(findings: Findings) -> dict[str, Any]:

@@ -35,3 +35,21 @@ def test_a_report_that_comes_later_is_seen_and_what_is_none_is_passed_over(tmp_p
     keep(tmp_path, "drill-2", 1, ok=True, measured={"rto_seconds": 1})
     keep(tmp_path, "verify-1", 5, flow="A->B", ok=True, records=3)
     assert audits.last() == [VerifyStatus("A->B", 5, True, 3)]
+
+
+def test_a_report_tells_its_own_time_wherever_its_file_was_copied_to(tmp_path: Path) -> None:
+    began = "1970-01-01T00:01:40+00:00"
+    keep(tmp_path, "drill-1", 5000, ok=True, flow="A->B", began=began)
+    keep(tmp_path, "verify-1", 5000, flow="A->B", ok=True, records=3, ended="yesterday")
+    drill, verify = Audits(tmp_path).last()
+    assert (drill.at, verify.at) == (100, 5000)
+
+
+def test_a_report_of_something_else_breaks_nothing(tmp_path: Path) -> None:
+    keep(tmp_path, "verify-1", 1, flow="A->B", ok="yes", records=3)
+    keep(tmp_path, "verify-2", 1, flow="A->B", ok=True, records="many")
+    keep(tmp_path, "drill-1", 1, ok=True, measured={"flow": "A->B", "rto_seconds": "long"})
+    (tmp_path / "verify-3.json").write_text("[" * 100_000)
+    (tmp_path / "verify-4.json").mkdir()
+    keep(tmp_path, "verify-5", 1)
+    assert Audits(tmp_path).last() == [DrillStatus("A->B", 1, True, None, None)]
