@@ -14,7 +14,7 @@ from uuid import UUID
 
 from kafka.protocol.metadata import MetadataRequest
 
-from heliograph.errors import ClusterUnreachable, KafkaFault
+from heliograph.errors import ClusterUnreachable, DeadlinePassed, KafkaFault
 from heliograph.kafka.faults import LOST_TOPIC, fault_for, network_faults
 from heliograph.kafka.transport import Channel
 from heliograph.model import Endpoint, TopicPartition
@@ -41,8 +41,11 @@ class Topic:
 class Cluster:
     """Channels and metadata of one cluster; owned by one thread at a time."""
 
-    def __init__(self, endpoint: Endpoint) -> None:
+    def __init__(self, endpoint: Endpoint, within: timedelta = timedelta.max) -> None:
+        """Take how to reach it, and the time for all its answers together: DeadlinePassed after that."""
         self.endpoint = endpoint
+        self._within = within
+        self._deadline = time.monotonic() + within.total_seconds()
         self._channels: dict[int, Channel] = {}
         self._anyone: Channel | None = None
         self._addresses: dict[int, tuple[str, int]] = {}
@@ -65,7 +68,7 @@ class Cluster:
                 raise KafkaFault(f"find broker {node} of {self.endpoint.cluster}", "nothing", True)
             host, port = self._addresses[node]
             with network_faults(f"connect to {self.endpoint.cluster} at {host}:{port}"):
-                channel = Channel(self.endpoint, host, port)
+                channel = Channel(self.endpoint, host, port, self._left())
             self._channels[node] = channel
         return channel
 
@@ -80,6 +83,7 @@ class Cluster:
         if node is None:
             return self._call_anyone(request, newest)
         channel = self.channel(node)
+        self._hurry(channel)
         try:
             with network_faults(f"call {request.name} on broker {node} of {self.endpoint.cluster}"):
                 return channel.call(request, newest)
@@ -127,15 +131,18 @@ class Cluster:
 
     def _call_anyone(self, request: Any, newest: int | None) -> Any:
         if self._anyone is not None:
+            self._hurry(self._anyone)
             try:
                 return self._anyone.call(request, newest)
             except OSError:
                 self._anyone.close()
                 self._anyone = None
         reasons = []
-        for host, port in self._candidates():
+        candidates = self._candidates()
+        for tried, (host, port) in enumerate(candidates):
+            left = self._left() / (len(candidates) - tried)
             try:
-                self._anyone = Channel(self.endpoint, host, port)
+                self._anyone = Channel(self.endpoint, host, port, left)
                 return self._anyone.call(request, newest)
             except OSError as exc:
                 reasons.append(f"{host}:{port} {exc.strerror or str(exc) or type(exc).__name__}")
@@ -145,6 +152,16 @@ class Cluster:
         raise ClusterUnreachable(
             self.endpoint.cluster, str(self.endpoint), "; ".join(dict.fromkeys(reasons))
         )
+
+    def _left(self) -> timedelta:
+        left = self._deadline - time.monotonic()
+        if left <= 0:
+            raise DeadlinePassed(f"ask {self.endpoint.cluster}", self._within.total_seconds())
+        return timedelta(seconds=left)
+
+    def _hurry(self, channel: Channel) -> None:
+        if self._within < timedelta.max:
+            channel.wait_up_to(self._left())
 
     def _candidates(self) -> list[tuple[str, int]]:
         known = list(self._addresses.values())

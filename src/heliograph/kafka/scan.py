@@ -65,7 +65,7 @@ def scan(
                 del ends[partition]
             for section, buffer in walk.next_sections():
                 partition = walk.order[section.slot]
-                batches, position = _deliverable(buffer, section, committed_only)
+                batches, position = deliverable(buffer, section, committed_only)
                 for batch in batches:
                     yield Scanned(partition, batch)
                 if position is not None and position >= ends[partition]:
@@ -158,7 +158,7 @@ class _Walk:
             raise fault_for(f"read {partition}", section.error)
 
 
-def _deliverable(
+def deliverable(
     buffer: memoryview, section: Section, committed_only: bool
 ) -> tuple[list[memoryview], int | None]:
     """Return the batches a consumer would see, and the offset after the last one of any kind."""

@@ -35,14 +35,17 @@ Part = bytes | bytearray | memoryview
 class Channel:
     """A connection to one broker; not thread-safe, and dead after the first error."""
 
-    def __init__(self, endpoint: Endpoint, host: str, port: int) -> None:
+    def __init__(
+        self, endpoint: Endpoint, host: str, port: int, within: timedelta = REQUEST_TIMEOUT
+    ) -> None:
+        """Connect; no answer, and no part of the way to the first, is waited for longer than `within`."""
         self.host = host
         self.port = port
         self._client_id = endpoint.client_id
         self.correlation = 0
         self._versions: dict[int, tuple[int, int]] = {}
         self._socket: socket.socket = socket.create_connection(
-            (host, port), timeout=CONNECT_TIMEOUT.total_seconds()
+            (host, port), timeout=min(CONNECT_TIMEOUT, within).total_seconds()
         )
         try:
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -52,7 +55,7 @@ class Channel:
             if endpoint.tls is not None:
                 context = tls_context(endpoint.tls)
                 self._socket = context.wrap_socket(self._socket, server_hostname=host)
-            self._socket.settimeout(REQUEST_TIMEOUT.total_seconds())
+            self._socket.settimeout(min(REQUEST_TIMEOUT, within).total_seconds())
             self._negotiate()
             if endpoint.sasl is not None:
                 self._authenticate(endpoint.sasl)

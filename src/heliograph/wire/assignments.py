@@ -1,0 +1,43 @@
+"""What a member of a consumer group is given, as clients of the classic protocol write it.
+
+    version INT16, topics [ topic STRING, partitions [ INT32 ] ], then what a client adds
+
+Every client may write what it likes there, so all lengths are doubted.
+"""
+
+import struct
+
+from heliograph.errors import CorruptRecord
+from heliograph.model import TopicPartition
+from heliograph.wire.primitives import decode_string
+
+_I32 = struct.Struct(">i")
+_VERSION_SIZE = 2
+
+
+def decode_assignment(data: bytes) -> list[TopicPartition]:
+    """Return the partitions that a member has; one that waits for its first has none."""
+    if not data:
+        return []
+    found: list[TopicPartition] = []
+    try:
+        topics, at = _count(data, _VERSION_SIZE)
+        for _ in range(topics):
+            topic, at = decode_string(data, at)
+            indexes, at = _count(data, at)
+            found += [
+                TopicPartition(topic, index)
+                for (index,) in _I32.iter_unpack(data[at : at + indexes * _I32.size])
+            ]
+            at += indexes * _I32.size
+    except struct.error as exc:
+        raise CorruptRecord(f"bytes {data[:100].hex()} are no assignment.") from exc
+    return found
+
+
+def _count(data: bytes, at: int) -> tuple[int, int]:
+    (count,) = _I32.unpack_from(data, at)
+    end = at + _I32.size
+    if not 0 <= count <= len(data) - end:
+        raise CorruptRecord(f"an assignment claims {count} items in {len(data) - end} bytes.")
+    return count, end
