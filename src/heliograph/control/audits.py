@@ -3,14 +3,13 @@
 A report is `drill-*.json` or `verify-*.json`. Where commands run on another machine, its folder is to be shared.
 """
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-LARGEST = 20 << 20
+from heliograph.control.reports import flow_of, load_report, time_of
+
 _LOOKED_AT = 50
 _KEPT = "flow", "ok", "records", "measured", "began", "ended"
 
@@ -66,26 +65,6 @@ class Audits:
                 continue  # it has just been deleted
 
 
-def load_report(path: Path) -> dict[str, Any] | None:
-    """Return a report; None for a file that is none, or has more than 20 MB."""
-    try:
-        with path.open("rb") as file:
-            content = file.read(LARGEST + 1)
-        plain = json.loads(content) if len(content) <= LARGEST else None
-    except (OSError, ValueError, RecursionError):
-        return None
-    return plain if isinstance(plain, dict) else None
-
-
-def time_of(plain: Mapping[str, Any], changed: float) -> float:
-    """Return when a drill began or a verify ended; a report that does not tell has its file's time."""
-    told = plain.get("began") or plain.get("ended")
-    try:
-        return datetime.fromisoformat(told).timestamp() if isinstance(told, str) else changed
-    except (ValueError, OverflowError):
-        return changed
-
-
 def _shorten(path: Path) -> dict[str, Any] | None:
     plain = load_report(path)
     return None if plain is None else {key: plain.get(key) for key in _KEPT}
@@ -95,13 +74,12 @@ def _status(
     kind: str, plain: Mapping[str, Any], changed: float
 ) -> DrillStatus | VerifyStatus | None:
     at = time_of(plain, changed)
-    measured = plain["measured"] if isinstance(plain["measured"], dict) else {}
-    flow = plain["flow"] or measured.get("flow")
-    ok, records = plain["ok"], plain["records"]
-    if not isinstance(flow, str) or not (ok is None or isinstance(ok, bool)):
+    flow, ok, records = flow_of(plain), plain["ok"], plain["records"]
+    if flow is None or not (ok is None or isinstance(ok, bool)):
         return None
     if kind == "verify":
         return VerifyStatus(flow, at, ok, records) if isinstance(records, int) else None
+    measured = plain["measured"] if isinstance(plain["measured"], dict) else {}
     rpo, rto = (_seconds(measured.get(key)) for key in ("rpo_seconds", "rto_seconds"))
     return DrillStatus(flow, at, bool(ok), rpo, rto)
 

@@ -8,7 +8,7 @@ from fastapi import APIRouter, FastAPI
 from fastapi.responses import JSONResponse
 
 from heliograph.control.connect import Herder
-from heliograph.web import connectors, loggers, metrics, mirror, plugins, runs, shapes
+from heliograph.web import connectors, loggers, metrics, mirror, plugins, reports, runs, shapes
 from heliograph.web.asked import TheHerder
 from heliograph.web.errors import add_error_handlers, render
 from heliograph.web.events import Events
@@ -46,6 +46,7 @@ def make_app(herder: Herder, *, read_only: bool = False) -> FastAPI:
         plugins.router,
         loggers.router,
         mirror.router,
+        reports.router,
     ):
         app.include_router(room)
     metrics.mount(app)

@@ -21,6 +21,7 @@ from prometheus_client import (
 
 from heliograph.control.audits import Audits
 from heliograph.control.metrics import LIMITS, Labels, Limits, Observer, Page, Snapshot
+from heliograph.control.reports import Shelf
 from heliograph.control.usage import read_usage
 from heliograph.policy.metrics import BUILD, SNAPSHOT_SECONDS, Kind, Metric
 from heliograph.web import shapes
@@ -48,6 +49,7 @@ class Desk:
 def mount(app: FastAPI, reports: Path = _REPORTS) -> None:
     """Serve /metrics; `reports` is where drills and verifies keep theirs."""
     app.state.metrics = Desk(reports)
+    app.state.reports = Shelf(reports)
     app.include_router(router)
 
 
