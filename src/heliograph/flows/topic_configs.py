@@ -1,8 +1,9 @@
 """Settings of remote topics kept as those of their source; the rules are in `policy/topic_configs.py`."""
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from typing import NamedTuple
 
 from heliograph.config.flow import FlowConfig
 from heliograph.errors import KafkaFault
@@ -10,12 +11,32 @@ from heliograph.flows.source import select_topics
 from heliograph.kafka.cluster import Cluster, patiently
 from heliograph.kafka.configs import Refusal, alter_configs, describe_configs
 from heliograph.policy.filters import NameFilter
-from heliograph.policy.topic_configs import ConfigChange, SetConfig, plan_configs
+from heliograph.policy.topic_configs import (
+    ConfigChange,
+    ConfigEntry,
+    SetConfig,
+    plan_configs,
+)
 
 log = logging.getLogger(__name__)
 
 _TOPICS_PER_REQUEST = 500
 _NOT_ALLOWED = "TOPIC_AUTHORIZATION_FAILED"
+
+
+class Difference(NamedTuple):
+    """A setting whose value on either side is not the same, though it is meant to be."""
+
+    name: str
+    source: str | None
+    target: str | None
+
+
+class _Pair(NamedTuple):
+    topic: str
+    remote: str
+    upstream: Sequence[ConfigEntry]
+    downstream: Sequence[ConfigEntry]
 
 
 def sync_topic_configs(config: FlowConfig, source: Cluster, target: Cluster) -> list[str]:
@@ -40,8 +61,35 @@ def plan_topic_configs(
     config: FlowConfig, source: Cluster, target: Cluster
 ) -> Iterator[tuple[dict[str, list[ConfigChange]], list[str]]]:
     """Yield, for some hundred topics at a time, what must change on each, and what could not be read."""
+    plan_pair = _planner(config)
+    for pairs, unread in _read_pairs(config, source, target):
+        yield {pair.remote: plan for pair in pairs if (plan := plan_pair(pair))}, unread
+
+
+def compare_topic_configs(
+    config: FlowConfig, source: Cluster, target: Cluster
+) -> Iterator[tuple[dict[str, list[Difference]], list[str]]]:
+    """Yield, for some hundred source topics at a time, what differs from their copies, and what is not known.
+
+    Only what is meant to be the same counts.
+    """
+    plan_pair = _planner(config)
+    for pairs, unread in _read_pairs(config, source, target):
+        yield {p.topic: _differences(p, plan) for p in pairs if (plan := plan_pair(p))}, unread
+
+
+def compare_configs(
+    config: FlowConfig, upstream: Sequence[ConfigEntry], downstream: Sequence[ConfigEntry]
+) -> list[Difference]:
+    """Return what differs between a topic and its copy, though it is meant to be the same."""
+    pair = _Pair("", "", upstream, downstream)
+    return _differences(pair, _planner(config)(pair))
+
+
+def _read_pairs(
+    config: FlowConfig, source: Cluster, target: Cluster
+) -> Iterator[tuple[list[_Pair], list[str]]]:
     selected = select_topics(config, patiently(source.describe).values())
-    excluded = NameFilter(config.config_properties_exclude, ()).accepts
     remotes = sorted(selected)
     for at in range(0, len(remotes), _TOPICS_PER_REQUEST):
         names = remotes[at : at + _TOPICS_PER_REQUEST]
@@ -50,12 +98,27 @@ def plan_topic_configs(
         upstream = patiently(partial(describe_configs, source, names))
         unread = [_unread(target, topic, why) for topic, why in downstream.refused.items()]
         unread += [_unread(source, topic, why) for topic, why in upstream.refused.items()]
-        plans = {}
-        for remote, entries in downstream.found.items():
-            wanted = upstream.found.get(selected[remote].name, ())
-            if plan := plan_configs(wanted, entries, excluded, config.use_defaults_from):
-                plans[remote] = plan
-        yield plans, unread
+        pairs = [
+            _Pair(name, remote, upstream.found.get(name, ()), entries)
+            for remote, entries in downstream.found.items()
+            for name in [selected[remote].name]
+        ]
+        yield pairs, unread
+
+
+def _planner(config: FlowConfig) -> Callable[[_Pair], list[ConfigChange]]:
+    excluded = NameFilter(config.config_properties_exclude, ()).accepts
+    defaults = config.use_defaults_from
+    return lambda pair: plan_configs(pair.upstream, pair.downstream, excluded, defaults)
+
+
+def _differences(pair: _Pair, plan: Iterable[ConfigChange]) -> list[Difference]:
+    upstream = {entry.name: entry.value for entry in pair.upstream}
+    downstream = {entry.name: entry.value for entry in pair.downstream if not entry.sensitive}
+    return [
+        Difference(change.name, upstream.get(change.name), downstream.get(change.name))
+        for change in plan
+    ]
 
 
 def _change(

@@ -1,0 +1,63 @@
+"""How a request looks at a cluster: over connections of its own, for some seconds, and not too many at once."""
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import closing, contextmanager
+from datetime import timedelta
+from typing import Annotated, Any, Final
+
+from fastapi import Depends, Path, Query, Request
+
+from heliograph.control.connect import RestError
+from heliograph.errors import ClusterUnreachable, CorruptRecord, DeadlinePassed, KafkaFault
+from heliograph.kafka.cluster import Cluster
+from heliograph.model import Endpoint
+from heliograph.web import shapes
+
+PATIENCE: Final = timedelta(seconds=5)
+_AT_ONCE: Final = 16  # of the 40 threads that answer requests: those who ask no cluster never wait
+
+FAULTS: dict[int | str, dict[str, Any]] = {
+    502: shapes.error("what a cluster refused"),
+    504: shapes.error("a cluster that does not answer"),
+}
+_TOPIC: Final = r"^[A-Za-z0-9._-]{1,249}$"
+TopicInPath = Annotated[str, Path(pattern=_TOPIC)]
+TopicInQuery = Annotated[str, Query(pattern=_TOPIC)]
+Partition = Annotated[int, Query(ge=0, le=2**31 - 1)]
+Offset = Annotated[int, Query(ge=0, le=2**63 - 1)]
+Limit = Annotated[int, Query(ge=1, le=500)]
+Search = Annotated[str, Query(max_length=300)]
+
+
+async def _one_of_few(request: Request) -> AsyncIterator[None]:
+    state = request.app.state
+    looking = getattr(state, "looking", 0)
+    if looking >= _AT_ONCE:
+        raise RestError(429, "too many are looking at clusters. Try again in some seconds.")
+    state.looking = looking + 1
+    try:
+        yield
+    finally:
+        state.looking -= 1
+
+
+LOOKS = [Depends(_one_of_few)]
+"""For routes that ask a cluster."""
+
+
+@contextmanager
+def look_at(endpoint: Endpoint, within: timedelta = PATIENCE) -> Iterator[Cluster]:
+    """Open a cluster that answers, for one answer; what goes wrong with it is told as a gateway would."""
+    try:
+        with closing(Cluster(endpoint, within)) as cluster:
+            cluster.describe(())
+            yield cluster
+    except (ClusterUnreachable, DeadlinePassed) as exc:
+        raise RestError(504, str(exc)) from exc
+    except (KafkaFault, CorruptRecord) as exc:
+        raise RestError(502, str(exc)) from exc
+
+
+def fits(search: str, name: str) -> bool:
+    """Tell whether a name is one that is searched for."""
+    return search.lower() in name.lower()

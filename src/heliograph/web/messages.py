@@ -1,0 +1,104 @@
+"""Single records of a cluster, and where one record of a flow went."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+
+from heliograph.control.connect import RestError
+from heliograph.flows.run_maps import read_topic_runs
+from heliograph.flows.source import naming_of
+from heliograph.kafka.browse import Browser, Excerpt
+from heliograph.kafka.cluster import Cluster
+from heliograph.model import TopicPartition
+from heliograph.web.clusters import find_cluster
+from heliograph.web.looking import FAULTS, LOOKS, Offset, Partition, TopicInQuery, look_at
+from heliograph.web.mirror import TheFlows, config_of
+from heliograph.web.shown import RecordShown, decoder_of, show_record
+
+router = APIRouter(prefix="/api", tags=["messages"])
+
+_INT64_MAX = 2**63 - 1
+_READING = timedelta(seconds=4)
+_Count = Annotated[int, Query(ge=1, le=200)]
+
+
+@dataclass(frozen=True, slots=True)
+class Messages:
+    """Records of a partition that reaches from `start` to `end`; go on at `next_offset`."""
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+    next_offset: int
+    records: list[RecordShown]
+    troubles: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Translated:
+    remote_topic: str
+    partition: int
+    offset: int | None
+
+
+@router.get("/clusters/{alias}/messages", responses=FAULTS, dependencies=LOOKS)
+def list_messages(
+    known: TheFlows,
+    alias: str,
+    *,
+    topic: TopicInQuery,
+    partition: Partition = 0,
+    offset: Annotated[int | None, Query(ge=0, le=_INT64_MAX)] = None,
+    time_ms: Annotated[int | None, Query(ge=0, le=_INT64_MAX)] = None,
+    last: Annotated[int | None, Query(ge=1, le=200)] = None,
+    limit: _Count = 50,
+) -> Messages:
+    """Return records from an offset or a time on, or the last ones: as a read_committed consumer sees them."""
+    if sum(given is not None for given in (offset, time_ms, last)) != 1:
+        raise RestError(400, "say from where: one of offset, time_ms and last, and only one.")
+    endpoint, flows = find_cluster(known, alias)
+    asked = TopicPartition(topic, partition)
+    with look_at(endpoint) as cluster:
+        _must_exist(cluster, alias, asked)
+        browser = Browser(cluster, asked)
+        found: Excerpt
+        if offset is not None:
+            found = browser.read_from(offset, limit)
+        elif time_ms is not None:
+            found = browser.read_since(time_ms, limit)
+        else:
+            found = browser.read_last(min(last or limit, limit))
+    decode = decoder_of(topic, flows)
+    return Messages(
+        topic,
+        partition,
+        found.start,
+        found.end,
+        found.next_offset,
+        [show_record(record, decode) for record in found.records],
+        list(found.troubles),
+    )
+
+
+@router.get("/flows/{flow}/translate", responses=FAULTS, dependencies=LOOKS)
+def translate(
+    known: TheFlows, flow: str, topic: TopicInQuery, partition: Partition, offset: Offset
+) -> Translated:
+    """Return where an offset of a source topic is on the target; null where no run map tells."""
+    config = config_of(known, flow)
+    remote = naming_of(config).format_remote_topic(config.flow.source, topic)
+    with look_at(config.target_admin) as target:
+        runs = read_topic_runs(config, target, topic, _READING)
+    found = runs.maps.get(partition) if runs is not None else None
+    return Translated(remote, partition, found.downstream_of(offset) if found else None)
+
+
+def _must_exist(cluster: Cluster, alias: str, asked: TopicPartition) -> None:
+    topic = cluster.describe([asked.topic]).get(asked.topic)
+    if topic is None:
+        raise RestError(404, f"There is no topic {asked.topic} on {alias}.")
+    if asked.index >= len(topic.leaders):
+        raise RestError(404, f"There is no partition {asked} on {alias}: count from 0.")
