@@ -22,6 +22,7 @@ from heliograph.model import Endpoint, TopicPartition
 T = TypeVar("T")
 
 NO_LEADER = -1
+_FOREVER = timedelta(days=36_500)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +42,7 @@ class Topic:
 class Cluster:
     """Channels and metadata of one cluster; owned by one thread at a time."""
 
-    def __init__(self, endpoint: Endpoint, within: timedelta = timedelta.max) -> None:
+    def __init__(self, endpoint: Endpoint, within: timedelta = _FOREVER) -> None:
         """Take how to reach it, and the time for all its answers together: DeadlinePassed after that."""
         self.endpoint = endpoint
         self._within = within
@@ -160,7 +161,7 @@ class Cluster:
         return timedelta(seconds=left)
 
     def _hurry(self, channel: Channel) -> None:
-        if self._within < timedelta.max:
+        if self._within < _FOREVER:
             channel.wait_up_to(self._left())
 
     def _candidates(self) -> list[tuple[str, int]]:
