@@ -33,6 +33,7 @@ COMMANDS: dict[str, Command] = {
     "connectors": Command(
         "heliograph.cli.connectors:app", "Deploy and drive connectors over a worker's REST API."
     ),
+    "top": Command("heliograph.cli.top:top", "Show the flows of a running mirror, live."),
     "access": Command("heliograph.cli.access:app", "Say who may use the REST API."),
     "plan": Command(
         "heliograph.cli.plan:plan", "Tell what a file would make, change and copy; touch nothing."

@@ -62,6 +62,10 @@ class ConnectApi:
         self._tls = tls
         self._sleep = sleep
 
+    def get(self, path: str, within: timedelta = _PATIENCE) -> Any:
+        """Return what one of our own routes tells."""
+        return self._send("GET", path, None, within)
+
     def names(self) -> list[str]:
         return sorted(self._ask("GET", "/connectors"))
 
@@ -116,14 +120,14 @@ class ConnectApi:
             self._sleep(pause.total_seconds())
         return self._send(method, path, body)
 
-    def _send(self, method: str, path: str, body: object) -> Any:
+    def _send(self, method: str, path: str, body: object, within: timedelta = _PATIENCE) -> Any:
         sent = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(  # noqa: S310 - the scheme was checked
             self.url + path, sent, self._headers, method=method
         )
         try:
             with urllib.request.urlopen(  # noqa: S310
-                request, timeout=_PATIENCE.total_seconds(), context=self._tls
+                request, timeout=within.total_seconds(), context=self._tls
             ) as answer:
                 text = answer.read()
         except HTTPError as exc:
