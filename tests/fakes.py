@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from heliograph.config.flow import FlowConfig
 from heliograph.control.connect import (
     Config,
     ConnectorInfo,
@@ -136,6 +137,9 @@ class InMemoryHerder:
 
     def flows(self) -> list[FlowStatus]:
         return []
+
+    def sources(self) -> dict[str, FlowConfig]:
+        return {}
 
     def partitions(self, flow: str) -> list[PartitionStatus]:
         raise RestError(404, flow)

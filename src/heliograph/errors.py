@@ -42,9 +42,14 @@ class ClusterUnreachable(MirrorError):
 
     def __str__(self) -> str:
         return (
-            f"{self.cluster}: no broker answers at {self.bootstrap} ({self.reason}). "
+            f"{self.words(self.cluster)} at {self.bootstrap} ({self.reason}). "
             f"Check that the cluster runs and that {self.cluster}.bootstrap.servers is right."
         )
+
+    @staticmethod
+    def words(cluster: str) -> str:
+        """Return how the sentence about a cluster begins."""
+        return f"{cluster}: no broker answers"
 
 
 class DeadlinePassed(MirrorError):

@@ -80,3 +80,12 @@ class Endpoint:
 
     def __str__(self) -> str:
         return ",".join(f"{host}:{port}" for host, port in self.bootstrap)
+
+
+@dataclass(frozen=True, slots=True)
+class SparkProgress:
+    """The micro-batch that Spark finished last."""
+
+    batch: int
+    rows: int
+    seconds: float

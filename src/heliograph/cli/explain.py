@@ -9,10 +9,10 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from heliograph.cli.failover import move_json
 from heliograph.cli.flows import select_flows
 from heliograph.config.mirror import load_mirror
 from heliograph.recovery.explain import Explanation, explain_group
+from heliograph.recovery.failover_json import move_json
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Say why something is as it is.")
 

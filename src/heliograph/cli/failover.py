@@ -25,6 +25,7 @@ from heliograph.recovery.failover import (
     carry_out,
     plan_failover,
 )
+from heliograph.recovery.failover_json import failback_json, failover_json
 from heliograph.recovery.tail import tail_line
 from heliograph.wire.hold_records import Phase
 from heliograph.wire.records import RawRecord
@@ -73,7 +74,7 @@ def failover(
     )
     if not as_json:
         _show_failover(plan, Console())
-    told = _failover_json(plan)
+    told = failover_json(plan)
     _refuse(plan.objections, told, force=force, dry_run=dry_run, as_json=as_json)
     if dry_run or (plan.done and not plan.objections):
         _finish(told, as_json, "nothing is left to do" if plan.done else "")
@@ -126,7 +127,7 @@ def failback(
             listing.keep(worthwhile=plan.hold.phase is not Phase.REVERSED)
         if not as_json:
             _show_failback(plan, Console())
-        told = _failback_json(plan)
+        told = failback_json(plan)
         _refuse(plan.objections, told, force=force, dry_run=dry_run, as_json=as_json)
         if dry_run:
             _finish(told, as_json, "")
@@ -277,70 +278,6 @@ def _standing(move: GroupMove) -> str:
     if move.moved:
         return "is there already"
     return "ready, roughly: some is read again" if move.roughly else "ready"
-
-
-def _failover_json(plan: FailoverPlan) -> dict[str, Any]:
-    return {
-        "flow": str(plan.view.config.flow),
-        "source_answers": plan.view.source is not None,
-        "behind": plan.behind,
-        "written_meanwhile": plan.written,
-        "rpo_ms": plan.rpo_ms,
-        "held_since_ms": plan.view.hold.since_ms if plan.view.hold else None,
-        "objections": [objection.sentence for objection in plan.objections],
-        "groups": [move_json(move) for move in plan.moves],
-    }
-
-
-def _failback_json(plan: FailbackPlan) -> dict[str, Any]:
-    return {
-        "flow": str(plan.view.config.flow),
-        "held_since_ms": plan.hold.since_ms,
-        "lost": plan.lost,
-        "lost_ms": plan.lost_ms,
-        "tail": plan.action.value if plan.action else None,
-        "tails": [
-            {
-                "topic": tail.partition.topic,
-                "partition": tail.partition.index,
-                "records": tail.records,
-                "from": tail.settled.position.upstream,
-                "to": tail.settled.end,
-                "first_ms": tail.first_ms,
-                "last_ms": tail.last_ms,
-            }
-            for tail in plan.tails
-        ],
-        "objections": [objection.sentence for objection in plan.objections],
-        "groups": [move_json(move) for move in plan.moves],
-    }
-
-
-def move_json(move: GroupMove) -> dict[str, Any]:
-    """Return a group and its partitions for programs."""
-    return {
-        "group": move.group,
-        "ready": move.ready,
-        "moved": move.moved,
-        "reason": move.reason,
-        "in_use_on_the_source": move.in_use,
-        "partitions": [
-            {
-                "topic": step.stand.partition.topic,
-                "partition": step.stand.partition.index,
-                "offset": step.stand.offset,
-                "age_ms": step.stand.age_ms,
-                "goes_on_in": str(step.place.partition) if step.place else None,
-                "at": step.place.offset if step.place else None,
-                "exact": step.place.exact if step.place else None,
-                "committed_there": step.there,
-                "missing": step.missing,
-                "stale": step.stale,
-                "reason": step.reason,
-            }
-            for step in move.steps
-        ],
-    }
 
 
 class _Listing:

@@ -5,6 +5,7 @@ from enum import Enum
 
 from heliograph.config.flow import FlowConfig
 from heliograph.flows.schedule import ChoreStatus
+from heliograph.model import SparkProgress
 
 
 class State(Enum):
@@ -17,21 +18,12 @@ class State(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """Milliseconds: the last one measured, and the least, most and average of the last minute."""
+    """Milliseconds: the last one measured, and the least, most and average of the last minute, if any."""
 
     last: float
-    min: float
-    max: float
-    avg: float
-
-
-@dataclass(frozen=True, slots=True)
-class SparkProgress:
-    """The micro-batch that Spark finished last."""
-
-    batch: int
-    rows: int
-    seconds: float
+    min: float | None = None
+    max: float | None = None
+    avg: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,12 +82,14 @@ class PartitionStatus:
     replication_latency_ms: Spread | None = None
 
 
-def status_at_rest(config: FlowConfig) -> FlowStatus:
+def status_at_rest(
+    config: FlowConfig, state: State = State.STOPPED, reason: str | None = None
+) -> FlowStatus:
     """Return the status of a flow that does not run."""
     return FlowStatus(
         flow=str(config.flow),
-        state=State.STOPPED,
-        reason=None,
+        state=state,
+        reason=reason,
         topics=0,
         partitions=0,
         records=0,

@@ -10,7 +10,7 @@ from typing import Protocol
 from heliograph.config.fields import Part
 from heliograph.config.flow import FlowConfig
 from heliograph.control.connect import Config, Report, RunState, TargetState, TaskReport
-from heliograph.control.flow_status import FlowStatus, PartitionStatus, State
+from heliograph.control.flow_status import FlowStatus, PartitionStatus, State, status_at_rest
 from heliograph.control.runner import FlowRunner
 from heliograph.dataplane.lease_server import LeaseServer
 from heliograph.dataplane.session import Engine
@@ -77,6 +77,10 @@ class SourceInstance:
         self._runner.join(_PATIENCE.total_seconds())
         if self._runner.is_alive():
             log.warning("%s does not end, probably because a cluster does not answer", self._runner)
+
+    @property
+    def flow(self) -> str:
+        return self._runner.name  # a thread bears the name of its flow
 
     def status(self) -> FlowStatus:
         return self._runner.status()
@@ -178,21 +182,31 @@ class Instances:
         held = self._held.get(name)
         return Report(RunState.UNASSIGNED) if held is None else _report(held)
 
-    def flows(self) -> list[FlowStatus]:
-        """Return the flows that are copied here, with what is done for their groups. For any thread."""
+    def flows(self, sources: Mapping[str, FlowConfig]) -> list[FlowStatus]:
+        """Return the flows of these source connectors, with what is done for their groups. For any thread."""
         groups = {upkeep.flow: upkeep for upkeep in self._upkeeps()}
+        statuses = [self._flow(name, config) for name, config in sources.items()]
         return [
             _with_groups(status, groups[status.flow]) if status.flow in groups else status
-            for status in (source.status() for source in self._sources())
+            for status in statuses
         ]
 
     def partitions(self, flow: str) -> list[PartitionStatus]:
         """Return the partitions of a flow. For any thread."""
-        return [p for s in self._sources() if s.status().flow == flow for p in s.partitions()]
+        return [p for s in self._sources() if s.flow == flow for p in s.partitions()]
 
     def groups(self, flow: str) -> list[GroupStatus]:
         """Return the groups of a flow. For any thread."""
         return [g for upkeep in self._upkeeps() if upkeep.flow == flow for g in upkeep.groups()]
+
+    def _flow(self, name: str, config: FlowConfig) -> FlowStatus:
+        held = self._held.get(name)
+        if held is None:
+            return status_at_rest(config)
+        if isinstance(held.instance, SourceInstance):
+            return held.instance.status()
+        report = _report(held)
+        return status_at_rest(config, State(report.state), report.trace)
 
     def _sources(self) -> list[SourceInstance]:
         held = [held.instance for held in list(self._held.values())]

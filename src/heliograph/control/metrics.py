@@ -28,7 +28,7 @@ _CHECKPOINTS = "checkpoints"
 _LOSS = "loss"
 _FOREIGN = "foreign"
 # A count that is there from the beginning: the first step of one that is not is no increase to Prometheus.
-_NO_BATCHES = {**{verdict.value: 0 for verdict in Verdict}, "skipped": 0}
+_NO_BATCHES = {**{verdict.value: 0 for verdict in Verdict}, "skipped": 0, "dropped": 0}
 _FOLDS: dict[Fold, Callable[[float, float], float]] = {
     Fold.SUM: operator.add,
     Fold.MAX: max,
@@ -336,9 +336,10 @@ def _put_latency(
 def _put_spread(page: Page, into: metrics.Spread, spread: Spread | None, labels: Labels) -> None:
     if spread is not None:
         _put(page, into.last, spread.last, labels)
-        _put(page, into.min, spread.min, labels)
-        _put(page, into.max, spread.max, labels)
-        _put(page, into.avg, spread.avg, labels)
+        if spread.min is not None and spread.max is not None and spread.avg is not None:
+            _put(page, into.min, spread.min, labels)
+            _put(page, into.max, spread.max, labels)
+            _put(page, into.avg, spread.avg, labels)
 
 
 def _shorten(reasons: Counter[str]) -> Counter[str]:

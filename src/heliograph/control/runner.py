@@ -8,13 +8,15 @@ import logging
 import os
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from heliograph.config.flow import FlowConfig
-from heliograph.control.flow_status import FlowStatus, PartitionStatus, State
+from heliograph.control.flow_status import FlowStatus, PartitionStatus, State, status_at_rest
+from heliograph.control.job_status import partition_statuses, with_job
 from heliograph.control.positions import offsets_of, open_partition
 from heliograph.dataplane.assignment import Limits
 from heliograph.dataplane.job import FlowJob, JobOptions
@@ -101,6 +103,8 @@ class FlowRunner(threading.Thread):
         self._state = State.STARTING
         self._reason: str | None = None
         self._refused: tuple[str, ...] = ()
+        self._tries = 0
+        self._losses: Counter[str] = Counter()
         self._job: FlowJob | None = None
         self._upkeep: TopicUpkeep | None = None
         self._troubled_since: float | None = None
@@ -112,10 +116,12 @@ class FlowRunner(threading.Thread):
         backoff = _FIRST_BACKOFF
         while not self._stopping.is_set():
             started = time.monotonic()
+            self._tries += 1
             try:
                 self._work()
             except (FlowHeld, StillMirrored, StillWritten) as exc:
                 (self._held if isinstance(exc, FlowHeld) else self._failed)(str(exc))
+                self._tries -= 1  # it only asks whether it may
                 self._stopping.wait(_HELD.total_seconds())
                 continue
             except MirrorError as exc:
@@ -140,48 +146,21 @@ class FlowRunner(threading.Thread):
 
     def status(self) -> FlowStatus:
         job, upkeep = self._job, self._upkeep
-        partitions = job.partitions() if job else []
         chores = tuple(upkeep.status()) if upkeep else ()
-        return FlowStatus(
-            flow=str(self._config.flow),
+        rest = replace(
+            status_at_rest(self._config),
             state=self._state,
             reason=self._reason or "\n".join(broken_chores(chores)) or None,
-            topics=len({p.source.topic for p in partitions}),
-            partitions=len(partitions),
-            records=sum(p.records for p in partitions),
-            bytes=sum(p.bytes for p in partitions),
-            lag=sum(p.lag for p in partitions),
-            epochs=job.epochs if job else 0,
-            latency_ms=(job.latency.quantile(0.5), job.latency.quantile(0.99))
-            if job
-            else (None, None),
-            verdicts=dict(job.verdicts) if job else {},
-            stopped={str(p.source): p.stop.reason for p in partitions if p.stop},
             refused=self._refused,
-            waiting=tuple(job.troubles()) if job else (),
-            slices=tuple(tuple(map(str, held)) for held in job.slices()) if job else (),
-            remotes=frozenset(p.remote.topic for p in partitions if p.records),
             chores=chores,
+            restarts=max(self._tries - 1, 0),
+            losses=dict(self._losses),
         )
+        return with_job(rest, job) if job else rest
 
     def partitions(self) -> list[PartitionStatus]:
         job = self._job
-        return [
-            PartitionStatus(
-                topic=p.source.topic,
-                partition=p.source.index,
-                remote_topic=p.remote.topic,
-                upstream=p.position.upstream,
-                downstream=p.position.downstream,
-                end_offset=p.end_offset,
-                lag=p.lag,
-                records=p.records,
-                bytes=p.bytes,
-                stopped=p.stop.reason if p.stop else None,
-                stop_kind=p.stop.kind if p.stop else None,
-            )
-            for p in (job.partitions() if job else ())
-        ]
+        return partition_statuses(job) if job else []
 
     def _work(self) -> None:
         source = Cluster(self._config.source_admin)
@@ -251,6 +230,7 @@ class FlowRunner(threading.Thread):
             if now >= save_at:
                 self._look_for_hold(desk)
                 self._save(desk, _SAVE)
+                job.note_progress()
                 save_at = now + save_every
             if config.refresh_topics_enabled and now >= refresh_at:
                 self._refresh(desk)
@@ -373,6 +353,7 @@ class FlowRunner(threading.Thread):
                 desk.runs.begin(source, start.position)
         if start.loss is not None:
             desk.upkeep.syncs.forget(source)
+            self._losses["loss"] += 1
             log.error(
                 "flow=%s partition=%s LOSS: %s. on.loss=continue: it goes on at %d.",
                 self._config.flow,
@@ -444,9 +425,11 @@ class FlowRunner(threading.Thread):
             if loss is None:
                 job.reposition(partition.source, stop.upstream)
             elif self._config.on_loss != "continue":
+                self._losses["loss"] += 1
                 advice = f"{loss.reason}; set on.loss=continue to go on at {loss.resume}"
                 job.explain_stop(partition.source, "loss", advice)
             elif job.reposition(partition.source, loss.resume):
+                self._losses["loss"] += 1
                 log.error(
                     "flow=%s partition=%s LOSS: %s. on.loss=continue: it goes on at %d.",
                     self._config.flow,

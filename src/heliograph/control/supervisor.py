@@ -22,7 +22,7 @@ from heliograph.control.connect import (
     status_of,
 )
 from heliograph.control.connector_offsets import check_stopped, read_offsets, write_offsets
-from heliograph.control.flow_status import FlowStatus, PartitionStatus, status_at_rest
+from heliograph.control.flow_status import FlowStatus, PartitionStatus
 from heliograph.control.instances import (
     Instance,
     Instances,
@@ -75,8 +75,11 @@ class Supervisor:
 
     def flows(self) -> list[FlowStatus]:
         """Return every flow as it is now, also one that is paused or stopped."""
-        running = {status.flow: status for status in self._instances.flows()}
-        return [running.get(str(c.flow)) or status_at_rest(c) for c in self._flows]
+        return self._instances.flows(self.sources())
+
+    def sources(self) -> dict[str, FlowConfig]:
+        """Return the flows by the names of the connectors that copy them."""
+        return {n: config for n, (part, config) in self._parts.items() if part is Part.SOURCE}
 
     def partitions(self, flow: str) -> list[PartitionStatus]:
         return self._instances.partitions(flow)

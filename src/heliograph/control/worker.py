@@ -8,6 +8,7 @@ import logging
 import threading
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 
@@ -17,6 +18,7 @@ from heliograph.config.connectors import (
     connector_config,
     is_source,
 )
+from heliograph.config.flow import FlowConfig
 from heliograph.config.properties import properties_of
 from heliograph.control.config_store import ConfigStore
 from heliograph.control.connect import (
@@ -69,6 +71,7 @@ class Worker:
         self._share: tuple[int, frozenset[str]] = -1, frozenset()
         self._restarts: Counter[str] = Counter()
         self._told: dict[str, Report] = {}
+        self._read_before: dict[str, tuple[Config, FlowConfig]] = {}
         self._known: set[str] = set()
         self._wake = threading.Event()
         self._applied = threading.Condition()
@@ -99,8 +102,27 @@ class Worker:
         return self._spark.engine.alive()
 
     def flows(self) -> list[FlowStatus]:
-        """Return the flows whose data this worker copies."""
-        return self._instances.flows()
+        """Return the flows whose data this worker copies, or would if they were not paused or stopped."""
+        return self._instances.flows(self.sources())
+
+    def sources(self) -> dict[str, FlowConfig]:
+        """Return the flows of this worker by the names of the connectors that copy them."""
+        _, mine = self._share
+        found = {}
+        for name in sorted(mine):
+            properties = self._configs.properties(name)
+            if properties is not None and is_source(properties):
+                with suppress(MirrorError):  # it has FAILED for that, under its own name
+                    found[name] = self._read(name, properties)
+        return found
+
+    def _read(self, name: str, properties: Config) -> FlowConfig:
+        """Return a connector's flow; it is read anew only if it has changed."""
+        kept = self._read_before.get(name)
+        if kept is None or kept[0] != properties:
+            kept = properties, self._connector(name).config
+            self._read_before[name] = kept
+        return kept[1]
 
     def partitions(self, flow: str) -> list[PartitionStatus]:
         return self._instances.partitions(flow)

@@ -11,32 +11,27 @@ D  Where records went is told (`on_runs`: upstream, downstream, count) before th
 """
 
 import logging
-import tempfile
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
-
-from pyspark.errors import PySparkException
-from pyspark.sql.streaming.query import StreamingQuery
 
 from heliograph.dataplane.assignment import Assignment, Claim, Limits, Share
 from heliograph.dataplane.attendance import Attendance, describe_missed
-from heliograph.dataplane.latency import LatencyBuckets
+from heliograph.dataplane.latency import LatencyBuckets, Taken
 from heliograph.dataplane.lease import LeaseLost
 from heliograph.dataplane.lease_server import LeaseServer, Line
 from heliograph.dataplane.partitions import MAY_PASS, RETRY_STOPPED, Attempt, Partition, Stop
 from heliograph.dataplane.session import Engine
-from heliograph.dataplane.source import FORMAT
+from heliograph.dataplane.stream import Stream, start_stream
 from heliograph.errors import FlowFenced, FlowHeld, MirrorError
 from heliograph.kafka.cluster import NO_LEADER, Cluster, patiently
 from heliograph.kafka.fencing import fence
 from heliograph.kafka.offsets import LATEST, list_offsets
-from heliograph.model import Endpoint, Flow, Position, TopicPartition
+from heliograph.model import Endpoint, Flow, Position, SparkProgress, TopicPartition
 from heliograph.policy.topics import plan_slices
 
 log = logging.getLogger(__name__)
@@ -84,12 +79,14 @@ class FlowJob:
         self._told_starved: str | None = None
         self._target = Cluster(options.target)
         self._fencing = threading.Lock()
-        self._query: StreamingQuery | None = None
+        self._stream: Stream | None = None
         self._ending = False
         self._grant_trouble: str | None = None
         self.verdicts: Counter[str] = Counter()
         self.latency = LatencyBuckets()
         self.epochs = 0
+        self.pause_seconds = 0.0
+        self.spark: SparkProgress | None = None
         self._notes = {
             "read": self._note_read,
             "wrote": self._note_written,
@@ -137,25 +134,17 @@ class FlowJob:
         self._ending = False
         self._engine = engine
         engine.seat(self._options.key, self._options.slices)
-        stream = engine.session().readStream.format(FORMAT).options(**options).load()
-        checkpoint = tempfile.mkdtemp(prefix="epochs-", dir=engine.scratch)
-        self._query = (
-            stream.writeStream.format(FORMAT)
-            .options(**options, checkpointLocation=Path(checkpoint).as_uri())
-            .queryName(self._options.key)
-            .start()
-        )
+        self._stream = start_stream(engine, self._options.key, options)
 
     def failure(self) -> str | None:
         """Return why Spark gave the stream up, or None while it runs."""
-        query = self._query
-        if query is None or query.isActive:
-            return None
-        try:
-            exception = query.exception()
-        except PySparkException as exc:
-            return str(exc)
-        return str(exception) if exception else "the stream ended by itself"
+        stream = self._stream
+        return None if stream is None else stream.failure()
+
+    def note_progress(self) -> None:
+        """Ask Spark what it finished last; it takes a moment, so `spark` only remembers the answer."""
+        if self._stream is not None:
+            self.spark = self._stream.progress() or self.spark
 
     def stop(self, within: timedelta) -> bool:
         """Drain and end the stream; return whether every task finished what it had begun."""
@@ -170,9 +159,9 @@ class FlowJob:
             for attempt in self._attempts.values():
                 for line in attempt.lines.values():
                     line.hang_up()
-        if self._query is not None:
-            self._query.stop()
-            self._query = None
+        if self._stream is not None:
+            self._stream.stop()
+            self._stream = None
         if self._engine is not None:
             self._engine.seat(self._options.key, 0)
         self._leases.forget(self._options.key, self)
@@ -324,7 +313,9 @@ class FlowJob:
         before = self._attempts.pop(slice_index, None)
         if before is None:
             return
-        if not before.done:
+        if before.done:
+            self.pause_seconds += time.monotonic() - before.done_at
+        else:
             log.warning(
                 "flow=%s slice=%d is started again, because its task ended before it was done; "
                 "what it stored is found on the target.",
@@ -410,6 +401,9 @@ class FlowJob:
     def _note_read(self, attempt: Attempt, role: str, content: dict[str, Any]) -> None:
         for slot, _, end_offset in content["ends"]:
             attempt.slots[slot].end_offset = end_offset
+        for slot, *age in content.get("ages", ()):
+            attempt.slots[slot].ages.add(time.monotonic(), Taken(*age))
+        self.verdicts.update(content.get("verdicts", {}))
         self._note_trouble(attempt, role, content["trouble"])
 
     def _note_written(self, attempt: Attempt, role: str, content: dict[str, Any]) -> None:
@@ -423,6 +417,9 @@ class FlowJob:
             partition.sequence = sequence
             partition.records += records
             partition.bytes += size
+        for slot, copied_ms, *took in content.get("taken", ()):
+            attempt.slots[slot].copied_ms = copied_ms
+            attempt.slots[slot].latencies.add(time.monotonic(), Taken(*took))
         self.verdicts.update(content["verdicts"])
         self.latency.merge(content["latency"])
         self._note_trouble(attempt, role, content["trouble"])
@@ -482,7 +479,7 @@ class FlowJob:
 
     def _note_done(self, attempt: Attempt, role: str, content: dict[str, Any]) -> None:
         self._note_written(attempt, role, content)
-        attempt.done = True
+        attempt.done, attempt.done_at = True, time.monotonic()
         for slot, partition in enumerate(attempt.slots):
             partition.clean = partition.identity is not None and slot not in content["behind"]
 

@@ -2,6 +2,9 @@
 
 from bisect import bisect_left
 from collections.abc import Iterable
+from typing import NamedTuple
+
+_HALF = 30.0
 
 BOUNDS_MS = (
     1,
@@ -54,3 +57,59 @@ class LatencyBuckets:
             if seen >= fraction * total:
                 return bound
         raise AssertionError("the counts add up to their total")
+
+
+class Taken(NamedTuple):
+    """Milliseconds of some records: the last one's, the least, the most, their sum and how many."""
+
+    last: float
+    least: float
+    most: float
+    total: float
+    records: int
+
+    def __add__(self, later: "Taken") -> "Taken":  # type: ignore[override]  # sums, where tuples join
+        return Taken(
+            later.last,
+            min(self.least, later.least),
+            max(self.most, later.most),
+            self.total + later.total,
+            self.records + later.records,
+        )
+
+
+def taken(ms: float, records: int = 1) -> Taken:
+    """Return that so many records took so long, each of them."""
+    return Taken(ms, ms, ms, ms * records, records)
+
+
+class Window:
+    """What was taken within the last minute: two halves of 30 s, as Kafka keeps its samples."""
+
+    __slots__ = ("_began", "_newer", "_older", "last")
+
+    def __init__(self) -> None:
+        self.last: float | None = None
+        self._began = float("-inf")
+        self._older: Taken | None = None
+        self._newer: Taken | None = None
+
+    def add(self, now: float, more: Taken) -> None:
+        self._turn(now)
+        self.last = more.last
+        self._newer = more if self._newer is None else self._newer + more
+
+    def sum(self, now: float) -> Taken | None:
+        """Return all of the window; None if nothing came for so long."""
+        passed = now - self._began
+        older = self._older if passed < _HALF else None
+        newer = self._newer if passed < 2 * _HALF else None
+        if older is None or newer is None:
+            return newer or older
+        return older + newer
+
+    def _turn(self, now: float) -> None:
+        passed = now - self._began
+        if passed >= _HALF:
+            self._older = self._newer if passed < 2 * _HALF else None
+            self._newer, self._began = None, now

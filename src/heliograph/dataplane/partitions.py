@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from heliograph.dataplane.assignment import LaneShare
+from heliograph.dataplane.latency import Window
 from heliograph.dataplane.lease_server import Line
 from heliograph.model import Position, ProducerIdentity, TopicPartition
 
@@ -50,6 +51,9 @@ class Partition:
     bytes: int = 0
     stop: Stop | None = None
     spread: int = 0
+    copied_ms: int | None = None
+    ages: Window = field(default_factory=Window)
+    latencies: Window = field(default_factory=Window)
 
     def is_of(self, topic_id: str, remote_id: str) -> bool:
         """Whether it belongs to these two topics, and not to others of the same names."""
@@ -70,5 +74,6 @@ class Attempt:
     epoch: int = 0
     lines: dict[str, Line] = field(default_factory=dict)
     done: bool = False
+    done_at: float = 0.0
     troubles: dict[str, str] = field(default_factory=dict)
     lanes: tuple[LaneShare, ...] = ()

@@ -10,7 +10,6 @@ C  Lanes of a topic that was stopped so are not handed on: their sequences have 
 Topics whose count is their source's are written as everywhere.
 """
 
-import time
 from collections import deque
 from dataclasses import dataclass
 from typing import Any
@@ -114,7 +113,7 @@ class PlacingWriter(SliceWriter):
         self._settle(ticket.slot)
         if slot.halt is not None and not slot.pending:
             self._stop(ticket.slot, *slot.halt)
-        self._latency.add(time.time() * 1000 - batch.max_timestamp, batch.count)
+        self._note_latency(slot, batch)
         self._changed.add(ticket.slot)
 
     def _settle(self, index: int) -> None:

@@ -5,6 +5,7 @@ handed on, so the broker works while Spark copies.
 """
 
 import time
+from collections import Counter
 from collections.abc import Iterator
 from uuid import UUID
 
@@ -12,6 +13,7 @@ import pyarrow as pa
 
 from heliograph.dataplane.assignment import Assignment
 from heliograph.dataplane.chunks import EMPTY, TICK, ChunkSection, chunk_row, encode_index
+from heliograph.dataplane.latency import Taken, taken
 from heliograph.dataplane.lease import Lease
 from heliograph.dataplane.warm import warm_cluster
 from heliograph.errors import ClusterUnreachable, CorruptRecord, KafkaFault
@@ -68,6 +70,8 @@ class SliceReader:
         self._report_at = 0.0
         self._changed: set[int] = set()
         self._trouble: str | None = None
+        self._ages: dict[int, Taken] = {}
+        self._verdicts: Counter[str] = Counter()
 
     def rows(self) -> Iterator[pa.RecordBatch]:
         """Yield chunks and ticks; the last fetch is handed over before the end."""
@@ -140,6 +144,7 @@ class SliceReader:
         position = self._positions[section.slot]
         transactions = AbortedTransactions(section.aborted if self._committed else ())
         kept = []
+        newest = -1
         for extent in find_batches(buffer, section.start, section.end):
             if buffer[extent.start + MAGIC_AT] < 2:
                 upstream, delivers = next_offset_of(buffer, extent.start), True
@@ -155,6 +160,8 @@ class SliceReader:
                     # The writer checks what it writes; what is dropped here is checked here, lest a
                     # flipped bit make a data batch look like a control batch.
                     check_crc(buffer, extent, header)
+                    self._verdicts["dropped"] += 1
+                newest = header.max_timestamp
             if upstream <= position:
                 continue
             if delivers:
@@ -163,7 +170,14 @@ class SliceReader:
         self._positions[section.slot] = position
         self._fetcher.moved(section.slot, position)
         self._changed.add(section.slot)
+        if kept and newest >= 0:
+            self._note_age(section.slot, time.time() * 1000 - newest)
         return ChunkSection(section.slot, position, self._ends[section.slot], kept)
+
+    def _note_age(self, slot: int, age_ms: float) -> None:
+        """Note how old the newest record of a section was: one look for all its batches."""
+        known, new = self._ages.get(slot), taken(age_ms)
+        self._ages[slot] = new if known is None else known + new
 
     def _note_end(self, section: Section) -> None:
         end = (
@@ -211,5 +225,11 @@ class SliceReader:
             return
         self._report_at = now + _REPORT_EVERY
         ends = [[slot, self._positions[slot], self._ends.get(slot, -1)] for slot in self._changed]
+        ages = [[slot, *age] for slot, age in self._ages.items()]
+        verdicts = dict(self._verdicts)
         self._changed.clear()
-        self._lease.send({"read": {"ends": ends, "trouble": self._trouble}})
+        self._ages.clear()
+        self._verdicts.clear()
+        self._lease.send(
+            {"read": {"ends": ends, "ages": ages, "verdicts": verdicts, "trouble": self._trouble}}
+        )

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from heliograph.dataplane.assignment import Share
+from heliograph.dataplane.latency import Taken, taken
 from heliograph.errors import MirrorError
 from heliograph.kafka.tail import Tail, TailBatch, body_digest
 from heliograph.model import ProducerIdentity
@@ -60,6 +61,8 @@ class Slot:
     missing: int = 0
     records: int = 0
     bytes: int = 0
+    copied_ms: int = -1
+    latency: Taken | None = None
 
     @property
     def max_message_bytes(self) -> int:
@@ -84,6 +87,12 @@ class Slot:
         if not self.pending and not self.behind:
             self.upstream = max(self.upstream, self.read_to)
             self.downstream = max(self.downstream, self.tail_end)
+
+    def took(self, ms: float, records: int, timestamp_ms: int) -> None:
+        """Note how long the newest of so many records took until the target had them."""
+        self.copied_ms = max(self.copied_ms, timestamp_ms)
+        more = taken(ms, records)
+        self.latency = more if self.latency is None else self.latency + more
 
     def ran(self, upstream: int, downstream: int, count: int) -> None:
         """Note that the target holds `count` records from `upstream` on, from `downstream` on."""

@@ -212,8 +212,13 @@ class SliceWriter:
         slot.advance()
         if slot.halt is not None and not slot.pending:
             self._stop(stored.slot, *slot.halt)
-        self._latency.add(time.time() * 1000 - batch.max_timestamp, batch.count)
+        self._note_latency(slot, batch)
         self._changed.add(stored.slot)
+
+    def _note_latency(self, slot: Slot, batch: Outgoing) -> None:
+        took = time.time() * 1000 - batch.max_timestamp
+        self._latency.add(took, batch.count)
+        slot.took(took, batch.count, batch.max_timestamp)
 
     def _refused(self, refused: Refused) -> None:
         self._stop(refused.slot, "refused", f"the target answered: {refused.reason}")
@@ -250,6 +255,7 @@ class SliceWriter:
             "slots": [self._slot_report(slot) for slot in sorted(self._changed)],
             "verdicts": dict(self._verdicts),
             "latency": self._latency.drain(),
+            "taken": [self._taken(slot) for slot in self._changed if self._slots[slot].latency],
             "trouble": self._producer.trouble,
         }
         self._changed.clear()
@@ -262,6 +268,11 @@ class SliceWriter:
         """Return what the next writer must know beside the slots."""
         # An epoch may end before a tail was met whole; then the next writer must meet it again.
         return {"behind": [index for index, slot in self._slots.items() if slot.behind]}
+
+    def _taken(self, index: int) -> list[Any]:
+        slot = self._slots[index]
+        taken, slot.latency = slot.latency, None
+        return [index, slot.copied_ms, *(taken or ())]
 
     def _slot_report(self, index: int) -> list[Any]:
         slot = self._slots[index]

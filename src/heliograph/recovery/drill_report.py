@@ -46,6 +46,7 @@ def drill_report(result: DrillResult, versions: Mapping[str, str]) -> Report:
         tables=tuple(_tables(groups)),
         notes=tuple(_notes(result)),
         measured={
+            "flow": result.flow,
             "rpo_seconds": round(behind.seconds, 3) if behind else None,
             "records_behind": behind.offsets if behind else None,
             "rto_seconds": round(result.rto, 3),

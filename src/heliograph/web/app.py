@@ -2,16 +2,32 @@
 
 import logging
 from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any
+from typing import Any, cast
 
-from fastapi import APIRouter, FastAPI
+from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.responses import JSONResponse
 
 from heliograph.control.connect import Herder
-from heliograph.web import connectors, loggers, metrics, mirror, plugins, reports, runs, shapes
+from heliograph.web import (
+    clusters,
+    connectors,
+    failover,
+    loggers,
+    messages,
+    metrics,
+    mirror,
+    overview,
+    page,
+    plugins,
+    reports,
+    runs,
+    shapes,
+    topics,
+)
 from heliograph.web.asked import TheHerder
 from heliograph.web.errors import add_error_handlers, render
 from heliograph.web.events import Events
+from heliograph.web.mirror import Flows
 
 _HEALTH = {"healthy": 200, "starting": 503, "unhealthy": 500}
 _router = APIRouter(tags=["worker"])
@@ -46,17 +62,26 @@ def make_app(herder: Herder, *, read_only: bool = False) -> FastAPI:
         plugins.router,
         loggers.router,
         mirror.router,
+        clusters.router,
+        messages.router,
+        topics.router,
         reports.router,
+        page.router,
     ):
         app.include_router(room)
-    metrics.mount(app)
+    desk = metrics.mount(app)
+    overview.mount(app, cast(Flows, herder), desk)
+    failover.mount(app)
     add_error_handlers(app)
     app.add_middleware(_JettysWays)
     return app
 
 
-@_router.get("/", responses=shapes.answers(200, shapes.ROOT))
-def get_root(herder: TheHerder) -> dict[str, str]:
+@_router.get("/", response_model=None, responses=shapes.answers(200, shapes.ROOT))
+def get_root(request: Request, herder: TheHerder) -> dict[str, str] | Response:
+    """Return who this is; to a browser, the page."""
+    if page.wants_page(request):
+        return page.serve(request, "index.html")
     return {
         "version": shapes.version(),
         "commit": "unknown",

@@ -31,5 +31,9 @@ class Events(logging.Handler):
         when = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
         self._kept.append(Event(self._count, when, record.levelname, record.getMessage()))
 
+    def last(self) -> int:
+        """Return the number of the newest."""
+        return self._count
+
     def after(self, number: int) -> list[Event]:
         return [event for event in list(self._kept) if event.number > number]

@@ -46,11 +46,12 @@ class Desk:
             collector(registry=self.process)
 
 
-def mount(app: FastAPI, reports: Path = _REPORTS) -> None:
+def mount(app: FastAPI, reports: Path = _REPORTS) -> Desk:
     """Serve /metrics; `reports` is where drills and verifies keep theirs."""
-    app.state.metrics = Desk(reports)
+    desk = app.state.metrics = Desk(reports)
     app.state.reports = Shelf(reports)
     app.include_router(router)
+    return desk
 
 
 async def _desk(request: Request) -> Desk:

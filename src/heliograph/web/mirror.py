@@ -5,6 +5,7 @@ from typing import Annotated, Any, Protocol, cast
 
 from fastapi import APIRouter, Depends, Request
 
+from heliograph.config.flow import FlowConfig
 from heliograph.control.connect import RestError
 from heliograph.control.flow_status import FlowStatus, PartitionStatus
 from heliograph.flows.upkeep import GroupStatus
@@ -17,6 +18,7 @@ class Flows(Protocol):
     """Who knows the flows of this process."""
 
     def flows(self) -> list[FlowStatus]: ...
+    def sources(self) -> dict[str, FlowConfig]: ...
     def partitions(self, flow: str) -> list[PartitionStatus]: ...
     def groups(self, flow: str) -> list[GroupStatus]: ...
 
@@ -52,46 +54,20 @@ def list_flows(known: TheFlows) -> list[dict[str, Any]]:
 @router.get("/flows/{flow}")
 def get_flow(known: TheFlows, flow: str) -> FlowStatus:
     """Return a flow with its chores, what is stopped and what is waited for."""
-    return _find(known, flow)
-
-
-@router.get("/flows/{flow}/topics")
-def list_topics(known: TheFlows, flow: str) -> list[dict[str, Any]]:
-    """Return the topics of a flow: partitions, records and lag of each."""
-    _find(known, flow)
-    topics: dict[str, dict[str, Any]] = {}
-    for partition in known.partitions(flow):
-        topic = topics.setdefault(
-            partition.topic,
-            {
-                "topic": partition.topic,
-                "remote_topic": partition.remote_topic,
-                "partitions": 0,
-                "records": 0,
-                "bytes": 0,
-                "lag": 0,
-                "stopped": 0,
-            },
-        )
-        topic["partitions"] += 1
-        topic["records"] += partition.records
-        topic["bytes"] += partition.bytes
-        topic["lag"] += partition.lag
-        topic["stopped"] += partition.stopped is not None
-    return sorted(topics.values(), key=lambda topic: str(topic["topic"]))
+    return find_flow(known, flow)
 
 
 @router.get("/flows/{flow}/partitions")
 def list_partitions(known: TheFlows, flow: str, topic: str | None = None) -> list[PartitionStatus]:
     """Return the partitions of a flow, or of one topic, with their offsets on either side."""
-    _find(known, flow)
+    find_flow(known, flow)
     return [p for p in known.partitions(flow) if topic in (None, p.topic)]
 
 
 @router.get("/flows/{flow}/groups")
 def list_groups(known: TheFlows, flow: str) -> list[GroupStatus]:
     """Return the groups of a flow, where each stands on the target, and why one was not moved."""
-    _find(known, flow)
+    find_flow(known, flow)
     return known.groups(flow)
 
 
@@ -101,9 +77,22 @@ def list_events(events: Annotated[Events, Depends(_events)], after: int = 0) -> 
     return events.after(after)
 
 
-def _find(known: Flows, flow: str) -> FlowStatus:
+def config_of(known: Flows, flow: str) -> FlowConfig:
+    """Return the settings of a flow of this process."""
+    for config in known.sources().values():
+        if str(config.flow) == flow:
+            return config
+    raise _no_such_flow(known, flow)
+
+
+def find_flow(known: Flows, flow: str) -> FlowStatus:
+    """Return a flow of this process as it is."""
     for found in known.flows():
         if found.flow == flow:
             return found
+    raise _no_such_flow(known, flow)
+
+
+def _no_such_flow(known: Flows, flow: str) -> RestError:
     names = ", ".join(f.flow for f in known.flows()) or "none"
-    raise RestError(404, f"Flow {flow} is not of this process; there is {names}.")
+    return RestError(404, f"Flow {flow} is not of this process; there is {names}.")

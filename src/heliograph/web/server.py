@@ -31,6 +31,7 @@ class Server:
         port: int = 0,
         tls: ssl.SSLContext | None = None,
     ) -> None:
+        self._app = app
         self._host = host
         self._port = port
         self._scheme = "https" if tls else "http"
@@ -76,6 +77,8 @@ class Server:
         """Answer what is under way, within 10 seconds, and let the port go."""
         if self._socket is None:
             return
+        if (live := getattr(self._app.state, "live", None)) is not None:
+            live.end()  # a stream has no end of its own, and would be waited for
         self._server.should_exit = True
         self._thread.join(2 * _PATIENCE.total_seconds())
         self._socket.close()

@@ -7,7 +7,6 @@ from heliograph.control.audits import DrillStatus, VerifyStatus
 from heliograph.control.flow_status import (
     FlowStatus,
     PartitionStatus,
-    SparkProgress,
     Spread,
     State,
 )
@@ -16,7 +15,7 @@ from heliograph.control.usage import Usage
 from heliograph.dataplane.latency import BOUNDS_MS
 from heliograph.flows.schedule import ChoreStatus
 from heliograph.flows.upkeep import GroupStatus
-from heliograph.model import TopicPartition
+from heliograph.model import SparkProgress, TopicPartition
 from heliograph.policy import metrics
 from heliograph.policy.metrics import METRICS
 from heliograph.wire.mirror_records import Checkpoint
@@ -168,6 +167,7 @@ def test_alarms_are_counted_by_reason_and_are_no_batches() -> None:
         ("A", "B", "merge"): 5,
         ("A", "B", "reencode"): 0,
         ("A", "B", "skipped"): 0,
+        ("A", "B", "dropped"): 0,
     }
 
 

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from heliograph.dataplane.latency import BOUNDS_MS, LatencyBuckets
+from heliograph.dataplane.latency import BOUNDS_MS, LatencyBuckets, Taken, Window, taken
 
 measured = st.lists(
     st.tuples(st.floats(-5, 100_000, allow_nan=False), st.integers(1, 50)), max_size=30
@@ -54,3 +54,20 @@ def test_draining_takes_everything_once(given_: list[tuple[float, int]]) -> None
 @pytest.mark.parametrize(("latency", "bound"), [(0, 1), (1, 1), (1.5, 2), (60_000, 60_000)])
 def test_a_bound_belongs_to_its_bucket(latency: float, bound: int) -> None:
     assert filled([(latency, 1)]).quantile(1) == bound
+
+
+def test_what_two_reports_tell_adds_up() -> None:
+    assert taken(4, 3) + taken(2) == Taken(2, 2, 4, 14, 4)
+
+
+def test_a_window_tells_of_the_last_minute_and_keeps_the_last_value() -> None:
+    window = Window()
+    assert (window.last, window.sum(0)) == (None, None)
+    window.add(0, taken(100))
+    window.add(29, taken(10))
+    window.add(40, taken(20))
+    assert window.sum(50) == Taken(20, 10, 100, 130, 3)
+    window.add(75, taken(30))
+    assert window.sum(75) == Taken(30, 20, 30, 50, 2)
+    assert window.sum(110) == taken(30)
+    assert (window.last, window.sum(140)) == (30, None)

@@ -1,0 +1,65 @@
+"""What a flow's job knows, as the values that logs, tables, pages and programs get."""
+
+import time
+from dataclasses import replace
+
+from heliograph.control.flow_status import FlowStatus, PartitionStatus, Spread
+from heliograph.dataplane.job import FlowJob
+from heliograph.dataplane.latency import Window
+
+
+def with_job(status: FlowStatus, job: FlowJob) -> FlowStatus:
+    """Return a flow's status with what its job tells."""
+    partitions = job.partitions()
+    return replace(
+        status,
+        topics=len({p.source.topic for p in partitions}),
+        partitions=len(partitions),
+        records=sum(p.records for p in partitions),
+        bytes=sum(p.bytes for p in partitions),
+        lag=sum(p.lag for p in partitions),
+        epochs=job.epochs,
+        latency_ms=(job.latency.quantile(0.5), job.latency.quantile(0.99)),
+        verdicts=dict(job.verdicts),
+        stopped={str(p.source): p.stop.reason for p in partitions if p.stop},
+        waiting=tuple(job.troubles()),
+        slices=tuple(tuple(map(str, held)) for held in job.slices()),
+        remotes=frozenset(p.remote.topic for p in partitions if p.records),
+        latency_counts=tuple(job.latency.counts),
+        epoch_pause_seconds=job.pause_seconds,
+        spark=job.spark,
+    )
+
+
+def partition_statuses(job: FlowJob) -> list[PartitionStatus]:
+    """Return every partition of a job."""
+    now = time.monotonic()
+    return [
+        PartitionStatus(
+            topic=p.source.topic,
+            partition=p.source.index,
+            remote_topic=p.remote.topic,
+            upstream=p.position.upstream,
+            downstream=p.position.downstream,
+            end_offset=p.end_offset,
+            lag=p.lag,
+            records=p.records,
+            bytes=p.bytes,
+            stopped=p.stop.reason if p.stop else None,
+            stop_kind=p.stop.kind if p.stop else None,
+            copied_ms=p.copied_ms,
+            record_age_ms=spread_of(p.ages, now),
+            replication_latency_ms=spread_of(p.latencies, now),
+        )
+        for p in job.partitions()
+    ]
+
+
+def spread_of(window: Window, now: float) -> Spread | None:
+    """Return a window's values; without the three of the last minute if nothing came in it."""
+    if window.last is None:
+        return None
+    taken = window.sum(now)
+    if taken is None:
+        return Spread(window.last)
+    return Spread(window.last, taken.least, taken.most, taken.total / taken.records)

@@ -1,0 +1,51 @@
+"""A flow's streaming query in Spark: started, asked how it is, stopped."""
+
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from pyspark.errors import PySparkException
+from pyspark.sql.streaming.query import StreamingQuery
+
+from heliograph.dataplane.session import Engine
+from heliograph.dataplane.source import FORMAT
+from heliograph.model import SparkProgress
+
+
+class Stream:
+    """A query that runs until it is stopped, or fails."""
+
+    def __init__(self, query: StreamingQuery) -> None:
+        self._query = query
+
+    def failure(self) -> str | None:
+        """Return why Spark gave it up, or None while it runs."""
+        if self._query.isActive:
+            return None
+        try:
+            exception = self._query.exception()
+        except PySparkException as exc:
+            return str(exc)
+        return str(exception) if exception else "the stream ended by itself"
+
+    def progress(self) -> SparkProgress | None:
+        """Return what Spark finished last, None before the first."""
+        last = self._query.lastProgress
+        if last is None:
+            return None
+        return SparkProgress(last.batchId, last.numInputRows, last.batchDuration / 1000)
+
+    def stop(self) -> None:
+        self._query.stop()
+
+
+def start_stream(engine: Engine, name: str, options: Mapping[str, str]) -> Stream:
+    """Start a flow's query under its name. Its checkpoint folder is scratch: positions are on the target."""
+    stream = engine.session().readStream.format(FORMAT).options(**options).load()
+    checkpoint = tempfile.mkdtemp(prefix="epochs-", dir=engine.scratch)
+    return Stream(
+        stream.writeStream.format(FORMAT)
+        .options(**options, checkpointLocation=Path(checkpoint).as_uri())
+        .queryName(name)
+        .start()
+    )
