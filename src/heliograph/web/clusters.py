@@ -270,13 +270,13 @@ def list_the_groups(
 def get_group(
     known: TheFlows, alias: str, group: Annotated[str, Path(max_length=1000)]
 ) -> GroupShown:
-    """Return who is in a group, and how far it has come. Members of the newer protocol are not told."""
+    """Return who is in a group, and how far it has come."""
     endpoint, _ = find_cluster(known, alias)
     with look_at(endpoint) as cluster:
         listed = list_groups(cluster).get(group)
         if listed is None:
             raise RestError(404, f"There is no group {group} on {alias}.")
-        members = describe_members(cluster, group)
+        members = describe_members(cluster, listed)
         committed, unread = fetch_committed(cluster, [group], PATIENCE)
         if unread:
             raise RestError(502, f"{alias}: cannot read what {group} committed, {unread[group]}.")
