@@ -122,6 +122,9 @@ def test_failing_over_needs_its_own_role(gated: httpx.Client) -> None:
     [
         ("GET", "/connectors", Role.VIEW),
         ("HEAD", "/api/failover", Role.VIEW),
+        ("GET", "/api/clusters/A/messages", Role.OPERATE),
+        ("HEAD", "/api/clusters/A\nB/messages", Role.OPERATE),
+        ("GET", "/api/clusters/A/topics/messages", Role.VIEW),
         ("PUT", "/connectors/a/stop", Role.OPERATE),
         ("PUT", "/connector-plugins/a/config/validate", Role.OPERATE),
         ("PATCH", "/connectors/a/offsets", Role.OPERATE),
