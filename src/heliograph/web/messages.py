@@ -21,7 +21,7 @@ router = APIRouter(prefix="/api", tags=["messages"])
 
 _INT64_MAX = 2**63 - 1
 _READING = timedelta(seconds=4)
-_Count = Annotated[int, Query(ge=1, le=200)]
+_USUALLY = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ def list_messages(
     offset: Annotated[int | None, Query(ge=0, le=_INT64_MAX)] = None,
     time_ms: Annotated[int | None, Query(ge=0, le=_INT64_MAX)] = None,
     last: Annotated[int | None, Query(ge=1, le=200)] = None,
-    limit: _Count = 50,
+    limit: Annotated[int | None, Query(ge=1, le=200)] = None,
 ) -> Messages:
     """Return records from an offset or a time on, or the last ones: as a read_committed consumer sees them."""
     if sum(given is not None for given in (offset, time_ms, last)) != 1:
@@ -66,11 +66,12 @@ def list_messages(
         browser = Browser(cluster, asked)
         found: Excerpt
         if offset is not None:
-            found = browser.read_from(offset, limit)
+            found = browser.read_from(offset, limit or _USUALLY)
         elif time_ms is not None:
-            found = browser.read_since(time_ms, limit)
+            found = browser.read_since(time_ms, limit or _USUALLY)
         else:
-            found = browser.read_last(min(last or limit, limit))
+            most = last or _USUALLY
+            found = browser.read_last(min(most, limit or most))
     decode = decoder_of(topic, flows)
     return Messages(
         topic,
