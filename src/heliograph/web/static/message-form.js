@@ -5,7 +5,7 @@ import { h, replace } from "./dom.js";
 import { alarm } from "./parts.js";
 
 const FROM = [["last", "the last"], ["offset", "an offset"], ["time", "a time"]];
-const LAST = 50;
+const LAST = 25;
 
 export function makeForm(query, signal, look) {
   const where = h("select", { required: true });

@@ -5,7 +5,7 @@ import { get, url } from "./api.js";
 import { h, replace, setText } from "./dom.js";
 import { count } from "./format.js";
 
-// columns: [{title, cell: row => child, number: bool, sort: name, falls: bool, sorted from the largest}]
+// columns: [{title, cell: row => child, number: bool, tight: bool (it stays in one line), sort: name, falls: bool (from the largest)}]
 export function table(caption, columns) {
   const body = h("tbody");
   const head = h("thead", null, h("tr", null, columns.map((c) => h("th", { scope: "col", class: c.number && "number" }, c.title))));
@@ -33,7 +33,11 @@ export function table(caption, columns) {
 }
 
 function line(columns, row) {
-  return h("tr", { class: row.class }, columns.map((c) => h("td", { class: c.number && "number" }, c.cell(row))));
+  return h("tr", { class: row.class }, columns.map((c) => h("td", { class: kind(c) }, c.cell(row))));
+}
+
+function kind(column) {
+  return column.number ? "number" : column.tight ? "tight" : null;
 }
 
 // options: {caption, columns, address: parts for url(), field: name of the list in the answer, sort: first column's name,

@@ -38,7 +38,7 @@ function columns(alias, topic) {
     { title: "Start", number: true, cell: (p) => count(p.start) },
     { title: "End", number: true, cell: (p) => count(p.end) },
   ];
-  const messages = { title: "", cell: (p) => link(path("messages", { cluster: alias, topic, partition: p.partition, from: "last" }), "Messages", h("span", { class: "unseen" }, ` of partition ${p.partition}`)) };
+  const messages = { title: "", tight: true, cell: (p) => link(path("messages", { cluster: alias, topic, partition: p.partition, from: "last" }), "Messages", h("span", { class: "unseen" }, ` of partition ${p.partition}`)) };
   return may("operate") ? [...all, messages] : all;
 }
 

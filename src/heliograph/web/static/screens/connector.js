@@ -62,7 +62,7 @@ function columns(name, told, load) {
     { title: "State", cell: (t) => statePill(t.state) },
     { title: "Worker", cell: (t) => t.worker_id },
   ];
-  const restart = { title: "", cell: (t) => action(`Restart task ${t.id}`, async () => {
+  const restart = { title: "", tight: true, cell: (t) => action(`Restart task ${t.id}`, async () => {
     await send("POST", url("connectors", name, "tasks", t.id, "restart"));
     await load();
   }, told) };
@@ -94,6 +94,7 @@ function offsets(name, signal) {
         { title: "Of", cell: (o) => words(o.partition) },
         { title: "Offset", cell: (o) => words(o.offset) },
       ]);
+      shown.element.classList.add("tall");
       shown.fill(found.offsets.slice(0, 1000), "It has no offsets.");
       replace(body, shown.element, found.offsets.length > 1000 ? h("p", { class: "faint" }, `The first 1,000 of ${found.offsets.length}.`) : null);
     } catch (error) {

@@ -30,7 +30,7 @@ export async function show(root, _names, signal) {
 const COLUMNS = [
   { title: "Connector", cell: (c) => link(path("connectors", c.name), c.name) },
   { title: "Class", cell: (c) => h("span", { title: c.info.config["connector.class"] }, (c.info.config["connector.class"] ?? "").split(".").at(-1)) },
-  { title: "Flow", cell: (c) => flowOf(c.info.config) },
+  { title: "Flow", tight: true, cell: (c) => flowOf(c.info.config) },
   { title: "State", cell: (c) => statePill(c.status.connector.state) },
   { title: "Tasks", cell: (c) => tasks(c.status.tasks) },
   { title: "Worker", cell: (c) => c.status.connector.worker_id },

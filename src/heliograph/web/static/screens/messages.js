@@ -10,7 +10,7 @@ import { alarm, setJson } from "../parts.js";
 import { differ, pair, placer, record } from "../records.js";
 import { makeForm } from "../message-form.js";
 
-const LIMIT = 50;
+const LIMIT = 25;
 
 export const title = () => "Messages";
 export const json = () => "/api/clusters";
@@ -32,7 +32,7 @@ export async function show(root, _names, signal, query) {
   if (query.get("topic")) await look(form.asked());
 
   async function look(asked) {
-    remember({ ...asked, limit: null });
+    remember({ ...asked, last: null });
     status.textContent = "Reading…";
     replace(found);
     try {

@@ -11,10 +11,10 @@ export const json = () => "/api/reports";
 
 export async function show(root, _names, signal) {
   const reports = table("Reports", [
-    { title: "Report", cell: (r) => link(path("reports", r.name), r.name) },
-    { title: "When, UTC", cell: (r) => h("span", { title: ago(r.at_ms) }, time(r.at_ms).slice(0, 19)) },
+    { title: "Report", tight: true, cell: (r) => link(path("reports", r.name), r.name) },
+    { title: "When, UTC", tight: true, cell: (r) => h("span", { title: ago(r.at_ms) }, time(r.at_ms).slice(0, 19)) },
     { title: "Kind", cell: (r) => r.kind },
-    { title: "Flow", cell: (r) => (r.flow ? link(path("flows", r.flow), r.flow) : "clusters of its own") },
+    { title: "Flow", tight: true, cell: (r) => (r.flow ? link(path("flows", r.flow), r.flow) : "clusters of its own") },
     { title: "Result", cell: (r) => verdict(r.ok) },
     { title: "", cell: (r) => r.summary },
   ]);

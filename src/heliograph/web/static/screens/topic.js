@@ -55,7 +55,7 @@ function columns(flow, topic, source, target) {
     { title: "Runs", number: true, cell: (p) => count(p.runs) },
     { title: "Stopped", cell: (p) => (p.stopped ? h("span", { class: "bad-text" }, p.stopped) : "no") },
   ];
-  const messages = { title: "", cell: (p) => link(path("messages", { flow, topic, partition: p.partition, from: "offset", offset: at(p) }), "Messages", h("span", { class: "unseen" }, ` of partition ${p.partition}`)) };
+  const messages = { title: "", tight: true, cell: (p) => link(path("messages", { flow, topic, partition: p.partition, from: "offset", offset: at(p) }), "Messages", h("span", { class: "unseen" }, ` of partition ${p.partition}`)) };
   return may("operate") ? [...all, messages] : all;
 }
 
@@ -70,6 +70,7 @@ function runMap(flow, topic, signal) {
     { title: "Records", number: true, cell: (r) => count(r.length) },
     { title: "Difference", number: true, cell: (r) => count(r.downstream - r.upstream) },
   ]);
+  runs.element.classList.add("tall");
   const element = h("section", null, h("h2", null, "Run map"),
     h("p", { class: "faint" }, "Where offsets went: within a run all differ by the same number."),
     h("div", { class: "bar" }, h("label", null, "Partition", choice), status), runs.element);
