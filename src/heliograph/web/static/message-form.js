@@ -8,13 +8,13 @@ const FROM = [["last", "the last"], ["offset", "an offset"], ["time", "a time"]]
 const LAST = 25;
 
 export function makeForm(query, signal, look) {
-  const where = h("select", { required: true });
+  const where = h("select", { required: true, "aria-label": "Of" });
   const names = h("datalist", { id: "topic-names" });
   const topic = h("input", { type: "text", required: true, list: names.id, autocomplete: "off", spellcheck: "false", value: query.get("topic") ?? "", oninput: suggest });
   const partition = h("input", { type: "number", min: 0, step: 1, required: true, value: query.get("partition") ?? 0 });
-  const from = h("select", { onchange: weigh }, FROM.map(([value, text]) => h("option", { value }, text)));
+  const from = h("select", { "aria-label": "From", onchange: weigh }, FROM.map(([value, text]) => h("option", { value }, text)));
   const offset = h("input", { type: "number", min: 0, step: 1, value: query.get("offset") ?? 0 });
-  const time = h("input", { type: "datetime-local", step: 0.001, value: local(Number(query.get("time_ms")) || Date.now() - 600000) });
+  const time = h("input", { type: "datetime-local", step: 1, value: local(Number(query.get("time_ms")) || Date.now() - 600000) });
   const fields = { offset: h("label", null, "Offset", offset), time: h("label", null, "Time, UTC", time) };
   const troubles = h("div");
   const element = h("form", { class: "sheet", onsubmit: submit },
@@ -84,5 +84,5 @@ export function makeForm(query, signal, look) {
 }
 
 function local(ms) {
-  return new Date(ms).toISOString().slice(0, 23);
+  return new Date(ms).toISOString().slice(0, 19);
 }

@@ -1,6 +1,6 @@
 // Small pieces that several screens show.
 
-import { h, link, path } from "./dom.js";
+import { h, link, path, replace } from "./dom.js";
 import { ago } from "./format.js";
 
 export function pill(health, text) {
@@ -19,6 +19,16 @@ export function figure(title, value, note) {
 
 export function alarm(message) {
   return h("p", { class: "alarm", role: "alert" }, message);
+}
+
+// What is said while one waits goes away again if nothing comes of it; the page tells why.
+export async function waiting(into, answer) {
+  try {
+    return await answer;
+  } catch (error) {
+    replace(into);
+    throw error;
+  }
 }
 
 export function crumbs(...steps) {

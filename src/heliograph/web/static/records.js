@@ -35,7 +35,7 @@ function headers(its) {
 
 function decoded(plain) {
   const { kind, ...fields } = plain;
-  return h("table", { class: "small" }, h("caption", null, kind),
+  return h("table", { class: "small facts" }, h("caption", null, kind),
     h("tbody", null, Object.entries(fields).map(([name, value]) =>
       h("tr", null, h("th", { scope: "row" }, name), h("td", { class: "mono" }, name.endsWith("_ms") ? `${time(value)} UTC` : String(value))))));
 }

@@ -5,7 +5,7 @@ import { get, url } from "./api.js";
 import { h, replace, setText } from "./dom.js";
 import { count } from "./format.js";
 
-// columns: [{title, cell: row => child, number: bool, tight: bool (it stays in one line), sort: name, falls: bool (from the largest)}]
+// columns: [{title, cell: row => child, number: bool, tight: bool (stays in one line), wide: bool (long names, sentences), sort: name, falls: bool (from the largest)}]
 export function table(caption, columns) {
   const body = h("tbody");
   const head = h("thead", null, h("tr", null, columns.map((c) => h("th", { scope: "col", class: c.number && "number" }, c.title))));
@@ -37,7 +37,7 @@ function line(columns, row) {
 }
 
 function kind(column) {
-  return column.number ? "number" : column.tight ? "tight" : null;
+  return column.number ? "number" : column.tight ? "tight" : column.wide ? "wide" : null;
 }
 
 // options: {caption, columns, address: parts for url(), field: name of the list in the answer, sort: first column's name,

@@ -3,7 +3,7 @@
 import { get, url } from "../api.js";
 import { h, link, path, replace } from "../dom.js";
 import { count } from "../format.js";
-import { crumbs, figure, pill } from "../parts.js";
+import { crumbs, figure, pill, waiting } from "../parts.js";
 import { table } from "../table.js";
 
 const HEALTH = { Stable: "good", Empty: "off", Dead: "off" };
@@ -15,15 +15,15 @@ export async function show(root, [alias, group], signal) {
   const body = h("div", { role: "status" }, `Looking at ${alias}…`);
   const state = h("span");
   replace(root, crumbs(["Clusters", "#/clusters"], [alias, path("clusters", alias)], [group]), h("h1", null, group, " ", state), body);
-  const found = await get(url("api", "clusters", alias, "groups", group), signal);
+  const found = await waiting(body, get(json(alias, group), signal));
   const members = table(`Members of ${group}`, [
-    { title: "Client", cell: (m) => m.client_id },
-    { title: "Host", cell: (m) => m.host },
-    { title: "Partitions", cell: (m) => m.partitions.join(", ") || "none" },
-    { title: "Member", cell: (m) => h("code", null, m.id) },
+    { title: "Client", wide: true, cell: (m) => m.client_id },
+    { title: "Host", tight: true, cell: (m) => m.host },
+    { title: "Partitions", wide: true, cell: (m) => m.partitions.join(", ") || "none" },
+    { title: "Member", wide: true, cell: (m) => h("code", null, m.id) },
   ]);
   const offsets = table(`Offsets of ${group}`, [
-    { title: "Topic", cell: (o) => link(path("clusters", alias, "topics", o.topic), o.topic) },
+    { title: "Topic", wide: true, cell: (o) => link(path("clusters", alias, "topics", o.topic), o.topic) },
     { title: "Partition", number: true, cell: (o) => o.partition },
     { title: "Committed", number: true, cell: (o) => count(o.committed) },
     { title: "End", number: true, cell: (o) => count(o.end) },

@@ -5,7 +5,7 @@ import { get, url } from "../api.js";
 import { h, link, path, replace } from "../dom.js";
 import { count } from "../format.js";
 import { may } from "../me.js";
-import { crumbs, figure, pill } from "../parts.js";
+import { crumbs, figure, pill, waiting } from "../parts.js";
 import { table } from "../table.js";
 
 export const title = (alias, topic) => `${topic} on ${alias}`;
@@ -14,13 +14,13 @@ export const json = (alias, topic) => url("api", "clusters", alias, "topics", to
 export async function show(root, [alias, topic], signal, query) {
   const body = h("div", { role: "status" }, `Looking at ${alias}…`);
   replace(root, crumbs(["Clusters", "#/clusters"], [alias, path("clusters", alias)], [topic]), h("h1", null, topic), body);
-  const found = await get(url("api", "clusters", alias, "topics", topic), signal);
+  const found = await waiting(body, get(json(alias, topic), signal));
   const partitions = table(`Partitions of ${topic}`, columns(alias, topic));
   partitions.fill(found.partitions);
   replace(body,
     h("dl", { class: "figures" },
       figure("Partitions", count(found.partitions.length)),
-      figure("Offsets", count(offsets(found.partitions)), "from start to end; some may be gone"),
+      figure("Offsets", count(offsets(found.partitions)), "from start to end"),
       figure("Replicas", count(Math.max(0, ...found.partitions.map((p) => p.replicas.length))))),
     h("h2", null, "Partitions"), partitions.element, settings(found.configs, topic, query));
 }
@@ -31,10 +31,10 @@ function offsets(partitions) {
 
 function columns(alias, topic) {
   const all = [
-    { title: "Partition", number: true, cell: (p) => p.partition },
+    { title: "Partition", tight: true, cell: (p) => p.partition },
     { title: "Leader", number: true, cell: (p) => (p.leader < 0 ? pill("bad", "none") : p.leader) },
-    { title: "Replicas", cell: (p) => p.replicas.join(", ") },
-    { title: "In sync", cell: (p) => (p.isr.length < p.replicas.length ? h("span", { class: "bad-text" }, p.isr.join(", ") || "none") : p.isr.join(", ")) },
+    { title: "Replicas", tight: true, cell: (p) => p.replicas.join(", ") },
+    { title: "In sync", tight: true, cell: (p) => (p.isr.length < p.replicas.length ? h("span", { class: "bad-text" }, p.isr.join(", ") || "none") : p.isr.join(", ")) },
     { title: "Start", number: true, cell: (p) => count(p.start) },
     { title: "End", number: true, cell: (p) => count(p.end) },
   ];
@@ -45,7 +45,7 @@ function columns(alias, topic) {
 function settings(configs, topic, query) {
   const shown = table(`Settings of ${topic}`, [
     { title: "Setting", cell: (c) => h("code", null, c.name) },
-    { title: "Value", cell: (c) => (c.value === null ? h("span", { class: "faint" }, "hidden") : h("code", null, c.value)) },
+    { title: "Value", wide: true, cell: (c) => (c.value === null ? h("span", { class: "faint" }, "hidden") : h("code", null, c.value)) },
     { title: "", cell: (c) => (c.default ? h("span", { class: "faint" }, "default") : "its own") },
   ]);
   const defaults = h("input", { type: "checkbox", checked: query.has("defaults"), onchange: draw });

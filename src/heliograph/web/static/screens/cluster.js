@@ -20,7 +20,7 @@ export async function show(root, [alias], signal, query) {
     caption: `topics of ${alias}`, address: ["api", "clusters", alias, "topics"], field: "topics", asked: query,
     extra: { internal: internal.checked }, controls: h("label", null, internal, "internal ones too"),
     columns: [
-      { title: "Topic", cell: (t) => [link(path("clusters", alias, "topics", t.topic), t.topic), t.internal && [" ", pill("off", "internal")]] },
+      { title: "Topic", wide: true, cell: (t) => [link(path("clusters", alias, "topics", t.topic), t.topic), t.internal && [" ", pill("off", "internal")]] },
       { title: "Partitions", number: true, cell: (t) => count(t.partitions) },
       { title: "Replicas", number: true, cell: (t) => count(t.replication_factor) },
       { title: "Under-replicated", number: true, cell: (t) => (t.under_replicated ? pill("bad", count(t.under_replicated)) : "0") },
@@ -29,9 +29,9 @@ export async function show(root, [alias], signal, query) {
   const groups = pagedTable(signal, {
     caption: `consumer groups of ${alias}`, address: ["api", "clusters", alias, "groups"], field: "groups", asked: query, prefix: "group-",
     columns: [
-      { title: "Group", cell: (g) => link(path("clusters", alias, "groups", g.group), g.group) },
-      { title: "State", cell: (g) => g.state },
-      { title: "Type", cell: (g) => g.type },
+      { title: "Group", wide: true, cell: (g) => link(path("clusters", alias, "groups", g.group), g.group) },
+      { title: "State", tight: true, cell: (g) => g.state },
+      { title: "Type", tight: true, cell: (g) => g.type },
     ],
   });
   replace(root, crumbs(["Clusters", "#/clusters"], [alias]), h("h1", null, `Cluster ${alias}`), about,
@@ -43,8 +43,8 @@ async function showAbout(into, alias, signal) {
   try {
     const found = await get(url("api", "clusters", alias), signal);
     const brokers = table(`Brokers of ${alias}`, [
-      { title: "Broker", number: true, cell: (b) => b.id },
-      { title: "Address", cell: (b) => h("code", null, `${b.host}:${b.port}`) },
+      { title: "Broker", tight: true, cell: (b) => b.id },
+      { title: "Address", wide: true, cell: (b) => h("code", null, `${b.host}:${b.port}`) },
       { title: "Rack", cell: (b) => b.rack ?? "–" },
       { title: "Leads", number: true, cell: (b) => count(b.leaders) },
       { title: "Replicas", number: true, cell: (b) => count(b.replicas) },

@@ -14,7 +14,7 @@ export async function show(root, _names, signal) {
   const clusters = table("Clusters", [
     { title: "Cluster", cell: (c) => link(path("clusters", c.alias), c.alias) },
     { title: "Health", cell: (c) => standing(health.get(c.alias)) },
-    { title: "Bootstrap servers", cell: (c) => h("code", null, c.bootstrap_servers) },
+    { title: "Bootstrap servers", wide: true, cell: (c) => h("code", null, c.bootstrap_servers) },
     { title: "Flows", cell: (c) => c.flows.map((flow, i) => [i ? ", " : "", link(path("flows", flow), flow)]) },
   ]);
   replace(root, h("h1", null, "Clusters"), clusters.element);

@@ -58,9 +58,9 @@ function switches(name, state, told, load) {
 
 function columns(name, told, load) {
   const all = [
-    { title: "Task", number: true, cell: (t) => t.id },
+    { title: "Task", tight: true, cell: (t) => t.id },
     { title: "State", cell: (t) => statePill(t.state) },
-    { title: "Worker", cell: (t) => t.worker_id },
+    { title: "Worker", tight: true, cell: (t) => t.worker_id },
   ];
   const restart = { title: "", tight: true, cell: (t) => action(`Restart task ${t.id}`, async () => {
     await send("POST", url("connectors", name, "tasks", t.id, "restart"));
@@ -72,8 +72,8 @@ function columns(name, told, load) {
 async function config(name, signal) {
   const found = await get(url("connectors", name), signal);
   const settings = table(`Config of ${name}`, [
-    { title: "Setting", cell: ([key]) => h("code", null, key) },
-    { title: "Value", cell: ([, value]) => h("code", null, value) },
+    { title: "Setting", wide: true, cell: ([key]) => h("code", null, key) },
+    { title: "Value", wide: true, cell: ([, value]) => h("code", null, value) },
   ]);
   settings.fill(Object.entries(found.config).sort(([a], [b]) => (a < b ? -1 : 1)));
   return settings.element;

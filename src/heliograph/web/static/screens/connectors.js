@@ -28,12 +28,12 @@ export async function show(root, _names, signal) {
 }
 
 const COLUMNS = [
-  { title: "Connector", cell: (c) => link(path("connectors", c.name), c.name) },
-  { title: "Class", cell: (c) => h("span", { title: c.info.config["connector.class"] }, (c.info.config["connector.class"] ?? "").split(".").at(-1)) },
+  { title: "Connector", tight: true, cell: (c) => link(path("connectors", c.name), c.name) },
+  { title: "Class", tight: true, cell: (c) => h("span", { title: c.info.config["connector.class"] }, (c.info.config["connector.class"] ?? "").split(".").at(-1)) },
   { title: "Flow", tight: true, cell: (c) => flowOf(c.info.config) },
   { title: "State", cell: (c) => statePill(c.status.connector.state) },
-  { title: "Tasks", cell: (c) => tasks(c.status.tasks) },
-  { title: "Worker", cell: (c) => c.status.connector.worker_id },
+  { title: "Tasks", tight: true, cell: (c) => tasks(c.status.tasks) },
+  { title: "Worker", tight: true, cell: (c) => c.status.connector.worker_id },
 ];
 
 function flowOf(config) {

@@ -78,7 +78,7 @@ function facts(group) {
   const repeats = sum(group.partitions, (p) => p.stale);
   const age = Math.max(0, ...group.partitions.map((p) => p.age_ms));
   const size = group.partitions.length === 1 ? "1 partition" : `${count(group.partitions.length)} partitions`;
-  return `${size}, ${repeats === null ? "repeats not known" : `${count(repeats)} would repeat`}, known ${known(age)}`;
+  return `${size}, ${repeats === null ? "repeats not known" : `${count(repeats)} would repeat`}, as of ${known(age)}`;
 }
 
 function known(age) {
@@ -91,15 +91,15 @@ function sum(partitions, field) {
 
 function partitions(group, source, target) {
   const shown = table(`Partitions of ${group.group}`, [
-    { title: `On ${source}`, cell: (p) => `${p.topic}-${p.partition}` },
+    { title: `On ${source}`, wide: true, cell: (p) => `${p.topic}-${p.partition}` },
     { title: "committed", number: true, cell: (p) => count(p.offset) },
-    { title: `Goes on on ${target} in`, cell: (p) => p.goes_on_in ?? h("span", { class: "bad-text" }, p.reason) },
+    { title: "Goes on in", wide: true, cell: (p) => p.goes_on_in ?? h("span", { class: "bad-text" }, p.reason) },
     { title: "at", number: true, cell: (p) => (p.exact === false ? `${count(p.at)}, roughly` : count(p.at)) },
     { title: `committed on ${target}`, number: true, cell: (p) => (p.at !== null && p.committed_there === null ? "nothing" : count(p.committed_there)) },
     { title: "to go", number: true, cell: (p) => (p.at === null ? count(null) : p.committed_there === null ? "all" : count(Math.max(p.at - p.committed_there, 0))) },
     { title: "Would repeat", number: true, cell: (p) => count(p.stale) },
     { title: "Not there yet", number: true, cell: (p) => count(p.missing) },
-    { title: "Known", cell: (p) => known(p.age_ms) },
+    { title: "As of", tight: true, cell: (p) => known(p.age_ms) },
   ]);
   shown.fill(group.partitions, "It has no checkpoint.");
   return shown.element;

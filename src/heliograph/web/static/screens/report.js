@@ -3,7 +3,7 @@
 import { get, url } from "../api.js";
 import { h, link, path, replace } from "../dom.js";
 import { count, seconds, time } from "../format.js";
-import { crumbs, figure } from "../parts.js";
+import { crumbs, figure, waiting } from "../parts.js";
 import { table } from "../table.js";
 import { verdict } from "./reports.js";
 
@@ -16,7 +16,7 @@ export const json = (name) => url("api", "reports", name);
 export async function show(root, [name], signal) {
   const body = h("div", { role: "status" }, "Reading…");
   replace(root, crumbs(["Reports", "#/reports"], [name]), h("h1", null, name), body);
-  const [report, all] = await Promise.all([get(json(name), signal), get("/api/reports", signal)]);
+  const [report, all] = await waiting(body, Promise.all([get(json(name), signal), get("/api/reports", signal)]));
   const entry = all.find((r) => r.name === name);
   replace(root.querySelector("h1"), report.title ?? name, " ", verdict(report.ok ?? null));
   replace(body,
@@ -48,7 +48,7 @@ function wrong(report) {
   const shown = table("Partitions that are not equal", [
     { title: "Topic", cell: (p) => p.topic },
     { title: "Partition", number: true, cell: (p) => p.partition },
-    { title: "", cell: (p) => p.reason || Object.entries(p.counts ?? {}).map(([kind, number]) => `${count(number)} ${kind}`).join(", ") },
+    { title: "", wide: true, cell: (p) => p.reason || Object.entries(p.counts ?? {}).map(([kind, number]) => `${count(number)} ${kind}`).join(", ") },
   ]);
   shown.fill(lines.slice(0, SHOWN));
   return [h("h2", null, "Partitions that are not equal"), shown.element, lines.length > SHOWN ? h("p", { class: "faint" }, `The first ${SHOWN} of ${count(lines.length)}.`) : null];

@@ -12,11 +12,11 @@ export const json = () => "/api/reports";
 export async function show(root, _names, signal) {
   const reports = table("Reports", [
     { title: "Report", tight: true, cell: (r) => link(path("reports", r.name), r.name) },
+    { title: "Result", tight: true, cell: (r) => verdict(r.ok) },
     { title: "When, UTC", tight: true, cell: (r) => h("span", { title: ago(r.at_ms) }, time(r.at_ms).slice(0, 19)) },
-    { title: "Kind", cell: (r) => r.kind },
+    { title: "Kind", tight: true, cell: (r) => r.kind },
     { title: "Flow", tight: true, cell: (r) => (r.flow ? link(path("flows", r.flow), r.flow) : "clusters of its own") },
-    { title: "Result", cell: (r) => verdict(r.ok) },
-    { title: "", cell: (r) => r.summary },
+    { title: "", wide: true, cell: (r) => r.summary },
   ]);
   replace(root, h("h1", null, "Reports"), h("p", { class: "faint" }, "Rehearsals of a fail-over (", h("code", null, "heliograph drill"), ") and comparisons of both sides, record by record (", h("code", null, "heliograph verify"), ")."), reports.element);
   reports.fill(await get("/api/reports", signal), "No drill and no verify was run here yet.");

@@ -6,7 +6,7 @@ import { h, link, path, replace } from "../dom.js";
 import { count } from "../format.js";
 import { every } from "../live.js";
 import { may } from "../me.js";
-import { alarm, differences, flowHead } from "../parts.js";
+import { alarm, differences, flowHead, waiting } from "../parts.js";
 import { table } from "../table.js";
 
 const REFRESH = 5000;
@@ -35,7 +35,7 @@ export async function show(root, [flow, topic], signal, query) {
   }
 
   replace(where, "Looking at both clusters…");
-  const found = await load();
+  const found = await waiting(where, load());
   every(REFRESH, signal, () => load().catch((error) => error.name === "AbortError" || replace(troubles, alarm(error.message))));
   map.offer(found.partitions.map((p) => p.partition));
   await map.choose(Number(query.get("partition")) || 0);
@@ -44,7 +44,7 @@ export async function show(root, [flow, topic], signal, query) {
 function columns(flow, topic, source, target) {
   const at = (p) => Math.max(p.source_start ?? 0, p.upstream - BEFORE, 0);
   const all = [
-    { title: "Partition", number: true, cell: (p) => p.partition },
+    { title: "Partition", tight: true, cell: (p) => p.partition },
     { title: `${source} start`, number: true, cell: (p) => count(p.source_start) },
     { title: `${source} end`, number: true, cell: (p) => count(p.source_end) },
     { title: "Copied up to", number: true, cell: (p) => h("strong", null, count(p.upstream)) },
@@ -53,7 +53,7 @@ function columns(flow, topic, source, target) {
     { title: `${target} end`, number: true, cell: (p) => count(p.target_end) },
     { title: "Lag", number: true, cell: (p) => count(p.lag) },
     { title: "Runs", number: true, cell: (p) => count(p.runs) },
-    { title: "Stopped", cell: (p) => (p.stopped ? h("span", { class: "bad-text" }, p.stopped) : "no") },
+    { title: "Stopped", wide: true, cell: (p) => (p.stopped ? h("span", { class: "bad-text" }, p.stopped) : "no") },
   ];
   const messages = { title: "", tight: true, cell: (p) => link(path("messages", { flow, topic, partition: p.partition, from: "offset", offset: at(p) }), "Messages", h("span", { class: "unseen" }, ` of partition ${p.partition}`)) };
   return may("operate") ? [...all, messages] : all;
@@ -63,7 +63,7 @@ function columns(flow, topic, source, target) {
 function runMap(flow, topic, signal) {
   const [source, target] = flow.split("->");
   const status = h("span", { role: "status", class: "faint" });
-  const choice = h("select", { onchange: () => choose(Number(choice.value)) });
+  const choice = h("select", { "aria-label": "Partition", onchange: () => choose(Number(choice.value)) });
   const runs = table("Run map, newest first", [
     { title: `First on ${source}`, number: true, cell: (r) => count(r.upstream) },
     { title: `First on ${target}`, number: true, cell: (r) => count(r.downstream) },

@@ -21,8 +21,8 @@ export async function show(root, [flow], signal, query) {
   const topics = pagedTable(signal, {
     caption: `topics of ${flow}`, address: ["api", "flows", flow, "topics"], field: "topics", sort: "topic", asked: query,
     columns: [
-      { title: "Topic", sort: "topic", cell: (t) => link(path("flows", flow, "topics", t.topic), t.topic) },
-      { title: `On ${target}`, cell: (t) => link(path("clusters", target, "topics", t.remote_topic), t.remote_topic) },
+      { title: "Topic", sort: "topic", wide: true, cell: (t) => link(path("flows", flow, "topics", t.topic), t.topic) },
+      { title: `On ${target}`, wide: true, cell: (t) => link(path("clusters", target, "topics", t.remote_topic), t.remote_topic) },
       { title: "Partitions", number: true, cell: (t) => count(t.partitions) },
       { title: "Records", number: true, sort: "records", falls: true, cell: (t) => count(t.records) },
       { title: "Bytes", number: true, sort: "bytes", falls: true, cell: (t) => bytes(t.bytes) },
