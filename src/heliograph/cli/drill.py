@@ -24,6 +24,7 @@ from heliograph.cli.edgar import EdgarProducer
 from heliograph.cli.flows import select_flows
 from heliograph.cli.main import own_version
 from heliograph.config.mirror import load_mirror
+from heliograph.control.reports import REPORTS
 from heliograph.embedded.jars import KAFKA_VERSION
 from heliograph.errors import ConfigError
 from heliograph.model import Endpoint
@@ -66,7 +67,7 @@ def drill(
     ] = 2000,
     report: Annotated[
         Path, typer.Option(metavar="DIR", help="Where the report is kept, as a page and as JSON.")
-    ] = Path("drill-reports"),
+    ] = REPORTS,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
     headless: Annotated[
         bool, typer.Option("--headless", help="Plain lines, on a terminal too.")

@@ -3,11 +3,21 @@
 import signal
 import threading
 from collections.abc import Callable
-from typing import Protocol
+from pathlib import Path
+from typing import Annotated, Protocol
+
+import typer
 
 from heliograph.errors import MirrorError
 
 _TICK = 1.0
+
+ReportsOption = Annotated[
+    Path,
+    typer.Option(
+        metavar="DIR", help="Where drills and verifies keep their reports: the page shows them."
+    ),
+]
 
 
 class Runs(Protocol):

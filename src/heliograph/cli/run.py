@@ -10,12 +10,13 @@ from typing import Annotated
 import typer
 
 from heliograph.cli.flows import select_flows
-from heliograph.cli.foreground import run_until_told
+from heliograph.cli.foreground import ReportsOption, run_until_told
 from heliograph.cli.logs import set_up_logs
 from heliograph.cli.spark import SparkKeys, parse_spark
 from heliograph.config.listeners import choose_listener
 from heliograph.config.mirror import load_mirror
 from heliograph.config.providers import resolve
+from heliograph.control.reports import REPORTS
 from heliograph.control.supervisor import Supervisor, dedicated_connectors
 from heliograph.errors import ConfigError
 from heliograph.web.app import make_app
@@ -39,6 +40,7 @@ def run(
             metavar="HOST:PORT",
         ),
     ] = None,
+    reports: ReportsOption = REPORTS,
     spark: SparkKeys = None,
 ) -> None:
     """Mirror what FILE says until SIGTERM or Ctrl-C, then drain, save and exit 0."""
@@ -54,7 +56,7 @@ def run(
     supervisor = Supervisor(
         dedicated_connectors(flows, beating), f"{listener.host}:{listener.port}"
     )
-    server = make_server(make_app(supervisor, read_only=True), listener, props)
+    server = make_server(make_app(supervisor, read_only=True, shelf=reports), listener, props)
     try:
         server.start()
         log.info("REST answers at %s", server.url)

@@ -16,6 +16,7 @@ from heliograph.cli.flows import select_flows
 from heliograph.cli.spark import SparkKeys, parse_spark
 from heliograph.config.flow import FlowConfig
 from heliograph.config.mirror import load_mirror
+from heliograph.control.reports import REPORTS
 from heliograph.errors import ClusterUnreachable, MirrorError
 from heliograph.recovery.verify import Progress, verify_flow
 from heliograph.recovery.verify_report import PartitionResult, Report, keep_report
@@ -37,7 +38,7 @@ def verify(
     spark: SparkKeys = None,
     keep: Annotated[
         Path, typer.Option("--report", metavar="DIR", help="Where the report is kept, as JSON.")
-    ] = Path("drill-reports"),
+    ] = REPORTS,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Account for every record of a flow: in order, byte-equal, on both sides. Changes nothing there."""

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from heliograph.cli.foreground import run_until_told
+from heliograph.cli.foreground import ReportsOption, run_until_told
 from heliograph.cli.logs import set_up_logs
 from heliograph.cli.spark import SparkKeys, parse_spark
 from heliograph.config.connectors import (
@@ -19,6 +19,7 @@ from heliograph.config.connectors import (
 from heliograph.config.fields import Part
 from heliograph.config.flow import FlowConfig
 from heliograph.config.listeners import read_listener
+from heliograph.control.reports import REPORTS
 from heliograph.control.supervisor import Supervisor
 from heliograph.control.worker import Worker
 from heliograph.errors import ConfigError
@@ -37,6 +38,7 @@ def worker(
         list[Path] | None,
         typer.Argument(help="Connector files: then FILE is a connect-standalone.properties."),
     ] = None,
+    reports: ReportsOption = REPORTS,
     spark: SparkKeys = None,
 ) -> None:
     """Run connectors until SIGTERM or Ctrl-C, then exit 0.
@@ -54,7 +56,7 @@ def worker(
         herder = Supervisor(_load_all(connectors, config), f"{listener.host}:{listener.port}")
     else:
         herder = Worker(config, listener.url, version())
-    app = make_app(herder, read_only=bool(connectors))
+    app = make_app(herder, read_only=bool(connectors), shelf=reports)
     server = make_server(app, listener, config.props)
     server.start()  # first, so that a port that is taken is told before anything is begun
     log.info("worker listens at %s", server.url)

@@ -15,6 +15,8 @@ from typing import Any, NoReturn
 
 from heliograph.errors import MirrorError
 
+REPORTS = Path("drill-reports")
+"""Where commands keep reports, and pages look for them, unless told otherwise."""
 LARGEST = 20 << 20
 _LISTED = 200
 _SUMMARY = 500

@@ -24,6 +24,8 @@ from heliograph.policy.topics import CreateTopic, GrowTopic, own_counts, plan_to
 
 log = logging.getLogger(__name__)
 
+_TOLD = 20  # of topics made at once: a log has other things to tell
+
 _MAX_MESSAGE_BYTES = "max.message.bytes"
 _DEFAULT_MAX_MESSAGE_BYTES = 1048588
 
@@ -187,9 +189,11 @@ def _apply(
     faults = create_topics(target, plan.new) | grow_topics(target, plan.growths)
     tried = {new.name: new.partitions for new in plan.new} | dict(plan.growths)
     changed = {remote: count for remote, count in tried.items() if remote not in faults}
-    for remote, partitions in changed.items():
+    for remote, partitions in list(changed.items())[:_TOLD]:
         done = "grew" if remote in plan.growths else "created"
         log.info("flow=%s %s topic=%s partitions=%d", config.flow, done, remote, partitions)
+    if len(changed) > _TOLD:
+        log.info("flow=%s created or grew %d more topics", config.flow, len(changed) - _TOLD)
     return changed, {**plan.refused, **{remote: str(fault) for remote, fault in faults.items()}}
 
 

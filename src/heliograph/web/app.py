@@ -2,12 +2,14 @@
 
 import logging
 from collections.abc import Awaitable, Callable, MutableMapping
+from pathlib import Path
 from typing import Any, cast
 
 from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.responses import JSONResponse
 
 from heliograph.control.connect import Herder
+from heliograph.control.reports import REPORTS
 from heliograph.web import (
     clusters,
     connectors,
@@ -40,8 +42,11 @@ Scope = MutableMapping[str, Any]
 Asgi = Callable[[Scope, Any, Any], Awaitable[None]]
 
 
-def make_app(herder: Herder, *, read_only: bool = False) -> FastAPI:
-    """Return the API. Routes block, so they run on threads; OpenAPI is at /openapi.json, without a page."""
+def make_app(herder: Herder, *, read_only: bool = False, shelf: Path = REPORTS) -> FastAPI:
+    """Return the API and the page; `shelf` is the folder of reports. OpenAPI is at /openapi.json.
+
+    Routes block, so they run on threads.
+    """
     app = FastAPI(
         title="heliograph",
         version=shapes.version(),
@@ -69,7 +74,7 @@ def make_app(herder: Herder, *, read_only: bool = False) -> FastAPI:
         page.router,
     ):
         app.include_router(room)
-    desk = metrics.mount(app)
+    desk = metrics.mount(app, shelf)
     overview.mount(app, cast(Flows, herder), desk)
     failover.mount(app)
     add_error_handlers(app)

@@ -28,7 +28,6 @@ from heliograph.web import shapes
 from heliograph.web.mirror import Flows, TheFlows
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-_REPORTS = Path("drill-reports")
 _MOST = 100_000
 _ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 
@@ -46,7 +45,7 @@ class Desk:
             collector(registry=self.process)
 
 
-def mount(app: FastAPI, reports: Path = _REPORTS) -> Desk:
+def mount(app: FastAPI, reports: Path) -> Desk:
     """Serve /metrics; `reports` is where drills and verifies keep theirs."""
     desk = app.state.metrics = Desk(reports)
     app.state.reports = Shelf(reports)

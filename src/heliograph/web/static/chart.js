@@ -23,11 +23,17 @@ export function chart(signal, title, series, format) {
       height: HEIGHT,
       cursor: { y: false },
       scales: { y: { range: (_, least, most) => [0, most > 0 ? most * 1.1 : 1] } },
-      axes: [axis, { ...axis, size: 64, values: (_, all) => all.map(format) }],
-      series: [{ value: "{HH}:{mm}:{ss}" }, ...series.map((s) => ({
+      axes: [{ ...axis, values: (_, all) => all.map(clock) }, { ...axis, size: 64, values: (_, all) => all.map(format) }],
+      series: [{ label: "time", value: (_, v) => clock(v) }, ...series.map((s) => ({
         label: s.label, stroke: pick(s.color), width: 1.5, points: { show: false }, value: (_, v) => format(v),
       }))],
     }, data, holder);
+    tellLast();
+  }
+
+  // The legend tells of the newest, unless somebody points at another.
+  function tellLast() {
+    if (plot.cursor.idx === null || plot.cursor.left < 0) plot.setLegend({ idx: data[0].length - 1 });
   }
 
   const resized = new ResizeObserver(() => {
@@ -45,8 +51,14 @@ export function chart(signal, title, series, format) {
     element,
     set(columns) {
       data = columns;
-      if (plot) plot.setData(data);
-      else draw();
+      if (plot) {
+        plot.setData(data);
+        tellLast();
+      } else draw();
     },
   };
+}
+
+function clock(time) {
+  return time === null || time === undefined ? "" : new Date(time * 1000).toTimeString().slice(0, 8);
 }

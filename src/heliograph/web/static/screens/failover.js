@@ -23,7 +23,7 @@ export async function show(root, [flow], signal) {
     h("p", { class: "faint" }, "Consumer groups go on at the target, each at its exact offset, and the flow is held. The same as the command ", h("code", null, `heliograph failover FILE --flow '${flow}'`), "."),
     h("ol", { class: "steps" },
       h("li", null, h("h2", null, "Scope"), h("div", { class: "bar" }, h("label", null, "Groups", groups),
-        h("label", null, keep, "Move the groups alone; the flow goes on, as in a migration"),
+        h("label", null, keep, "Move the groups alone; the flow goes on, as in a migration (--keep-flow)"),
         h("button", { type: "button", onclick: look }, "Check again"))),
       h("li", null, h("h2", null, "Checks"), checks),
       h("li", null, h("h2", null, "Plan"), plan),
@@ -61,7 +61,7 @@ export async function show(root, [flow], signal) {
     word.addEventListener("input", weigh);
     force?.addEventListener("change", weigh);
     replace(into,
-      force && h("p", null, h("label", null, force, "Do it in spite of what speaks against it")),
+      force && h("p", null, h("label", null, force, "Do it in spite of what speaks against it (--force)")),
       h("div", { class: "bar" }, h("label", null, "Type ", h("strong", null, found.confirm), " to confirm", word), button));
 
     async function begin() {
@@ -136,11 +136,12 @@ function showPlan(into, found) {
   const groups = table("Groups to move", [
     { title: "Group", cell: (g) => g.group },
     { title: "Partitions", number: true, cell: (g) => count(g.partitions.length) },
-    { title: "To move", number: true, cell: (g) => count(g.partitions.filter((p) => p.at !== null && p.at !== p.committed_there).length) },
+    { title: "To move", number: true, cell: (g) => count(g.partitions.filter((p) => p.at !== null && (p.committed_there === null || p.committed_there < p.at)).length) },
     { title: "Missing", number: true, cell: (g) => count(sum(g.partitions, "missing")) },
     { title: "", cell: (g) => (g.moved ? pill("good", "is there") : g.ready ? pill("good", "ready") : pill("bad", "not ready")) },
     { title: "", cell: (g) => g.reason ?? g.partitions.find((p) => p.reason)?.reason ?? "" },
   ]);
+  groups.element.classList.add("tall");
   groups.fill(found.groups, "There is no group to move.");
   replace(into, groups.element, h("p", null, link(path("flows", found.flow, "groups"), "Every partition of every group")));
 }

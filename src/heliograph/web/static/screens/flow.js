@@ -2,7 +2,7 @@
 
 import { get, send, url } from "../api.js";
 import { chart } from "../chart.js";
-import { h, link, path, replace } from "../dom.js";
+import { h, link, path, replace, swap } from "../dom.js";
 import { ago, bytes, count, millis, rate, seconds, short } from "../format.js";
 import { follow } from "../live.js";
 import { may } from "../me.js";
@@ -41,7 +41,7 @@ export async function show(root, [flow], signal) {
     replace(figures, FIGURES.map(([name, value, note]) => figure(name, value(now), note?.(now))));
     if (now.connector + now.state !== switches) {
       switches = now.connector + now.state;
-      replace(buttons, may("operate") && now.connector ? makeButtons(now, told) : null, told);
+      swap(buttons, may("operate") && now.connector ? makeButtons(now, told) : null, told);
     }
     append(past, now, overview.time_ms / 1000);
     for (const { chart: drawn, fields } of charts) drawn.set([past.time, ...fields.map((field) => past[field])]);
@@ -52,7 +52,7 @@ export async function show(root, [flow], signal) {
 const FIGURES = [
   ["Records", (f) => rate(f.rate), (f) => `${short(f.records)} since the start`],
   ["Bytes", (f) => `${bytes(f.byte_rate)}/s`, (f) => `${bytes(f.bytes)} since the start`],
-  ["Lag", (f) => `${short(f.lag)} records`, (f) => seconds(f.lag_seconds)],
+  ["Lag in records", (f) => short(f.lag), (f) => `oldest ${seconds(f.lag_seconds)}`],
   ["RPO now", (f) => seconds(f.rpo_seconds), () => "what a loss of the source would cost"],
   ["RPO worst", (f) => seconds(f.rpo_worst_seconds), () => "of the last 24 hours"],
   ["Latency p50", (f) => millis(f.p50_ms), () => "of the last minute"],

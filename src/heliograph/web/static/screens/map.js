@@ -6,9 +6,11 @@ import { follow } from "../live.js";
 import { pill } from "../parts.js";
 import { table } from "../table.js";
 
-const WIDTH = 900;
+const WIDEST = 900;
+const NARROW = 620;
+const NARROWEST = 326;
 const BOX = { width: 150, height: 58 };
-const LABEL = { width: 176, height: 38 };
+const LABEL = { width: 152, height: 38 };
 
 export const title = () => "Map";
 export const json = () => "/api/overview";
@@ -18,14 +20,23 @@ export function show(root, _names, signal) {
   const flows = table("Flows", COLUMNS);
   replace(root, h("h1", null, "Flows"), drawing, flows.element);
   let drawn = "";
+  let latest = null;
   let edges = new Map();
   let boxes = new Map();
 
-  follow("overview", signal, (overview) => {
-    const shape = JSON.stringify([overview.clusters.map((c) => c.alias), overview.flows.map((f) => f.flow)]);
+  follow("overview", signal, update);
+  const resized = new ResizeObserver(() => latest && update(latest));
+  resized.observe(drawing);
+  signal.addEventListener("abort", () => resized.disconnect());
+
+  function update(overview) {
+    latest = overview;
+    // A unit of the drawing is a pixel, so that its text is as large as any other.
+    const width = Math.min(Math.max(drawing.clientWidth - 32, NARROWEST), WIDEST);
+    const shape = JSON.stringify([width, overview.clusters.map((c) => c.alias), overview.flows.map((f) => f.flow)]);
     if (shape !== drawn) {
       drawn = shape;
-      const picture = draw(overview);
+      const picture = draw(overview, width);
       edges = picture.edges;
       boxes = picture.boxes;
       replace(drawing, overview.flows.length ? picture.element : h("p", null, "No flow is copied by this process. A worker shows the flows whose source connector it runs; see ", link("#/connectors", "connectors"), "."));
@@ -33,7 +44,7 @@ export function show(root, _names, signal) {
     for (const flow of overview.flows) edges.get(flow.flow)?.(flow);
     for (const cluster of overview.clusters) boxes.get(cluster.alias)?.(cluster);
     flows.fill(overview.flows, "There is no flow.");
-  });
+  }
 }
 
 const COLUMNS = [
@@ -47,17 +58,17 @@ const COLUMNS = [
   { title: "p99", number: true, cell: (f) => millis(f.p99_ms) },
   { title: "Topics", number: true, cell: (f) => link(path("flows", f.flow, "topics"), short(f.topics)) },
   { title: "Groups", number: true, cell: (f) => link(path("flows", f.flow, "groups"), short(f.groups)) },
-  { title: "", cell: (f) => h("span", { class: f.health === "bad" ? "bad-text" : "faint" }, f.reason ?? "") },
+  { title: "", wide: true, cell: (f) => h("span", { class: f.health === "bad" ? "bad-text" : "faint" }, f.reason ?? "") },
 ];
 
-function draw(overview) {
-  const places = place(overview.clusters.map((c) => c.alias));
+function draw(overview, width) {
+  const places = place(overview.clusters.map((c) => c.alias), width);
   const edges = new Map();
   const boxes = new Map();
   const pairs = new Set(overview.flows.map((f) => `${f.source} ${f.target}`));
   const arrows = overview.flows.map((flow) => {
     const both = pairs.has(`${flow.target} ${flow.source}`);
-    const arrow = edge(flow, places.get(flow.source), places.get(flow.target), both);
+    const arrow = edge(flow, places.get(flow.source), places.get(flow.target), both ? bendFor(width) : 0);
     edges.set(flow.flow, arrow.update);
     return arrow.element;
   });
@@ -66,27 +77,36 @@ function draw(overview) {
     boxes.set(cluster.alias, node.update);
     return node.element;
   });
-  const height = Math.max(...[...places.values()].map((p) => p.y)) + 70;
-  const element = svg("svg", { viewBox: `0 0 ${WIDTH} ${height}`, role: "group", "aria-label": "Map of flows" }, arrows, nodes);
+  const height = Math.max(...[...places.values()].map((p) => p.y)) + 90;
+  const element = svg("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "group", "aria-label": "Map of flows" }, arrows, nodes);
   return { element, edges, boxes };
 }
 
-// Two stand side by side, more on an ellipse.
-function place(aliases) {
-  if (aliases.length <= 2) return new Map(aliases.map((alias, i) => [alias, { x: 130 + i * (WIDTH - 260), y: 110 }]));
-  const ry = aliases.length > 4 ? 190 : 140;
+// Two stand side by side, or one above the other where it is narrow; more stand on an ellipse.
+function place(aliases, width) {
+  const narrow = width < NARROW;
+  if (aliases.length <= 2) {
+    const at = (i) => (narrow ? { x: width / 2, y: 45 + i * 230 } : { x: 85 + i * (width - 170), y: 95 });
+    return new Map(aliases.map((alias, i) => [alias, at(i)]));
+  }
+  const rx = width / 2 - BOX.width / 2 - 8;
+  const ry = narrow ? 60 * aliases.length : aliases.length > 4 ? 190 : 140;
   return new Map(aliases.map((alias, i) => {
     const angle = Math.PI * (1 + (2 * i) / aliases.length);
-    return [alias, { x: WIDTH / 2 + (WIDTH / 2 - 110) * Math.cos(angle), y: ry + 60 + ry * Math.sin(angle) }];
+    return [alias, { x: width / 2 + rx * Math.cos(angle), y: ry + 60 + ry * Math.sin(angle) }];
   }));
 }
 
-function edge(flow, from, to, both) {
+// How far two arrows of a pair bend apart: their labels must not meet.
+function bendFor(width) {
+  return width < NARROW ? LABEL.width + 12 : 92;
+}
+
+function edge(flow, from, to, bend) {
   const dx = to.x - from.x;
   const dy = to.y - from.y;
   const length = Math.hypot(dx, dy) || 1;
-  const bend = both ? 46 : 0;
-  const middle = { x: (from.x + to.x) / 2 - (dy / length) * bend * 2, y: (from.y + to.y) / 2 + (dx / length) * bend * 2 };
+  const middle = { x: (from.x + to.x) / 2 + (dy / length) * bend, y: (from.y + to.y) / 2 - (dx / length) * bend };
   const start = border(from, middle);
   const end = border(to, middle);
   const turn = (Math.atan2(end.y - middle.y, end.x - middle.x) * 180) / Math.PI;
