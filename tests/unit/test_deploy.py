@@ -1,4 +1,5 @@
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -16,7 +17,10 @@ import yaml
 from heliograph.config.connectors import load_connector, load_worker
 from heliograph.config.listeners import read_listener
 from heliograph.config.mirror import load_mirror
+from heliograph.config.properties import read_properties
 from heliograph.config.providers import resolve
+from heliograph.config.settings_worker import ACCESS_FILE
+from heliograph.control.reports import REPORTS
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
@@ -47,8 +51,16 @@ def load_compose(seed: str) -> Json:
     return content
 
 
-def run(*command: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, timeout=60, check=False)
+def run(*command: str, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env={**os.environ, **(env or {})},
+        timeout=60,
+        check=False,
+    )
 
 
 def test_the_topologies_of_both_seeds_are_there() -> None:
@@ -81,8 +93,13 @@ def test_docker_compose_takes_a_compose_file(path: Path) -> None:
     tool = next(filter(is_compose_2, (("docker", "compose"), ("docker-compose",))), None)
     if tool is None:
         pytest.skip("docker compose 2 or newer is not on this machine")
-    done = run(*tool, "-f", str(path), "config", "--quiet")
-    assert (done.returncode, done.stderr) == (0, "")
+    for env in ({}, {"HELIOGRAPH_ACCESS_FILE": "access", "GRAFANA_PASSWORD": "not-a-secret"}):
+        done = run(*tool, "-f", str(path), "config", "--format=json", env=env)
+        assert (done.returncode, done.stderr) == (0, "")
+        for service in json.loads(done.stdout)["services"].values():
+            if "build" in service:
+                access = "/run/secrets/access" if env else ""
+                assert service["environment"]["HELIOGRAPH_ACCESS"] == access
 
 
 def is_compose_2(tool: tuple[str, ...]) -> bool:
@@ -206,7 +223,7 @@ def test_the_mirror_of_seed_001_takes_the_seeds_own_file() -> None:
     file = DEPLOY / "compose" / "001" / "mm2.properties"
     seed = (ROOT / "apps" / "demos" / "config" / "mm2.properties").read_text()
     assert file.read_text().startswith(seed)
-    config = load_mirror(file, {})
+    config = load_mirror(file, {"HELIOGRAPH_ACCESS": ""})
     assert [str(flow.flow) for flow in config.flows] == [
         "cluster-a->cluster-b",
         "cluster-b->cluster-a",
@@ -219,7 +236,7 @@ def test_the_workers_of_seed_004_take_its_files(name: str) -> None:
     folder = DEPLOY / "compose" / "004"
     worker = load_worker(
         folder / "connect-distributed.properties",
-        load_compose("004")["services"][name]["environment"],
+        {**load_compose("004")["services"][name]["environment"], "HELIOGRAPH_ACCESS": ""},
     )
     assert read_listener(worker.props).url == f"http://{name}:8083"
     assert not [w for w in worker.warnings if "gone since Kafka 3.0" not in w]
@@ -228,6 +245,51 @@ def test_the_workers_of_seed_004_take_its_files(name: str) -> None:
         f"mm2-{kind}-source-0" for kind in ("cpc", "hbc", "msc")
     ]
     assert all(connector.warnings == () for connector in connectors)
+
+
+def ours() -> Iterator[Any]:
+    for path in COMPOSE:
+        for name, service in load(path)[0]["services"].items():
+            if "build" in service:
+                yield pytest.param(path.parent, service, id=f"{path.parent.name}-{name}")
+
+
+@pytest.mark.parametrize(("folder", "service"), list(ours()))
+def test_whoever_listens_to_all_in_a_container_asks_for_logins_where_there_are_some(
+    folder: Path, service: Json
+) -> None:
+    (file,) = folder.glob("*.properties")
+    assert "0.0.0.0:8083" in file.read_text() + str(service["command"])
+    assert service["ports"][0].startswith("127.0.0.1:")
+    assert (
+        "# WARNING: inside its container it listens to all" in (folder / "compose.yaml").read_text()
+    )
+    assert service["secrets"] == ["access"]
+    assert load(folder / "compose.yaml")[0]["secrets"]["access"] == {
+        "file": "${HELIOGRAPH_ACCESS_FILE:-/dev/null}"
+    }
+    asked = service["environment"]["HELIOGRAPH_ACCESS"]
+    assert asked == "${HELIOGRAPH_ACCESS_FILE:+/run/secrets/access}"
+    written = read_properties(file)
+    for given in ("", "/run/secrets/access"):
+        env = {"HELIOGRAPH_ACCESS": given, "HELIOGRAPH_ADVERTISED_HOST": "worker"}
+        assert ACCESS_FILE.read(resolve(written, env).entries) == given
+
+
+def test_reports_outlive_a_container_and_are_where_commands_keep_them() -> None:
+    folder = str(PurePosixPath(dict(instructions())["WORKDIR"]) / REPORTS)
+    assert f"-o 10001 -g 10001 -m 750 {folder} " in DOCKERFILE.read_text()
+    for path in COMPOSE:
+        content = load(path)[0]
+        assert "reports" in content["volumes"]
+        for service in content["services"].values():
+            assert ("build" in service) == (f"reports:{folder}" in service.get("volumes", []))
+    for workload in WORKLOADS:
+        pod = workload["spec"]["template"]["spec"]
+        assert {"name": "reports", "mountPath": folder} in pod["containers"][0]["volumeMounts"]
+    text = UNIT.read_text()
+    assert "WorkingDirectory=%S/heliograph/%i" in text
+    assert "StateDirectory=heliograph/%i" in text
 
 
 def with_secrets(path: Path, folder: Path) -> Path:
@@ -338,7 +400,7 @@ def test_a_pod_starts_with_the_file_of_its_config_map(workload: Json) -> None:
     ]
     assert container["args"][1] == f"/etc/heliograph/{generator['files'][0]}"
     assert {mount["mountPath"] for mount in container["volumeMounts"]} == {
-        *("/etc/heliograph", SECRETS, "/tmp")
+        *("/etc/heliograph", SECRETS, "/tmp", "/var/lib/heliograph/drill-reports")
     }
 
 
