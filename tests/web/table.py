@@ -26,7 +26,8 @@ times are placeholders, and a version is Connect's with ours behind it. Own word
 `message`, `errors`, `trace` and `documentation`. Differs: on purpose, as ADR 0007 says.
 
 Not recorded: more than one worker (409 while the group rebalances, forwarding), bodies above 1 MB (413 here), and
-`tasks-config`, which Connect 4 no longer has. OpenAPI is at `/openapi.json`.
+`tasks-config`, which Connect 4 no longer has. OpenAPI is at `/openapi.json`. Heliograph's own routes, under `/api`, are in
+[api.md](api.md).
 """
 
 

@@ -1,0 +1,80 @@
+"""Writes docs/api.md: our own routes, with the role that each needs.
+
+PYTHONPATH=src:. python tests/web/api_table.py > docs/api.md
+"""
+
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+from heliograph.web.access import needed_role
+from heliograph.web.app import make_app
+from tests.fakes import InMemoryHerder
+
+_HEAD = """# Our own routes
+
+What the [page](page.md) and `heliograph top` read, for programs too. `heliograph run` and `heliograph worker` answer them beside
+[Connect's routes](rest.md), where their REST API listens; a worker tells of the flows that it copies itself. The table is written
+by `PYTHONPATH=src:. python tests/web/api_table.py`, and a test compares this page with what it writes. Schemas are
+in OpenAPI, at `/openapi.json`.
+
+- Names in a path are percent-encoded: `/api/flows/A-%3EB`. Times are milliseconds since 1970, offsets and counts are numbers, and what
+  nobody could tell is null.
+- An error is Connect's: `{"error_code": 404, "message": "one sentence"}`. 404 is a name that nothing has, 400 a query that cannot be,
+  401 and 403 are as in [access.md](access.md), 429 and 503 are too many at once, 502 is what a cluster refused and 504 a cluster that does not
+  answer within 5 s. Routes that ask both ends of a flow answer with what one end told, and name the other in `troubles`.
+- Lists have `offset`, `limit` (500 at most) and `total`; `search` is any part of a name, in small or capital letters.
+- A role is needed where there is a [file of logins](access.md); without one, everybody may do everything.
+
+"""
+_TAIL = """
+## Values
+
+**A flow** in `/api/overview` and `/api/live` has `flow`, `source`, `target`, `connector` (the one to pause, resume and restart), `state`
+(STARTING, RUNNING, PAUSED, FAILED, STOPPED), `health` (good, warning, bad, off) with the first `reason`, the sizes `topics`, `partitions`, `groups`,
+what is amiss (`stopped`, `refused`, `waiting`, `groups_skipped`), `records` and `bytes` since the start, and over time `rate`, `byte_rate`
+(per second, over 5 s), `lag` (records), `lag_seconds`, `rpo_seconds`, `rpo_worst_seconds` (of 24 hours), `p50_ms` and `p99_ms` (of a minute); then
+`last_verify` and `last_drill`. A cluster is `bad` if a flow says that it does not answer.
+
+**The stream** `/api/live` has `event: overview` each second and `event: log`, a line of `/api/events`, as it is logged. At most 50 listen at a
+time. `/api/events` keeps the last 500 lines of INFO and above.
+
+**A fail-over** is asked for with `{"confirm": "B", "groups": null, "keep_flow": false, "force": false}`, where `confirm` is the target's name and
+`groups` a regular expression that matches whole names. 202: it is begun, and `progress` goes from `planning` to `moving` to `done`, or to
+`refused` with its `objections`, or to `failed` with its `error`. 409: one is under way.
+
+**A record** has `offset`, `timestamp_ms`, `key`, `value` and `headers`; bytes are `{"text", "encoding", "size", "cut"}`, text if they are UTF-8
+without control characters, else hex, 4,096 bytes at most; 50 headers at most. `decoded` says in words what heartbeats, checkpoints, offset syncs
+and run maps hold. Records are those that a `read_committed` consumer would see, 200 at most, from one of `offset`, `time_ms` and `last`.
+"""
+
+
+def page() -> str:
+    return _HEAD + "\n".join(_table()) + "\n" + _TAIL
+
+
+def _table() -> Iterable[str]:
+    app = make_app(InMemoryHerder())
+    app.state.live.end()
+    yield "| route | query | role | answers |"
+    yield "|---|---|---|---|"
+    for path, methods in sorted(app.openapi()["paths"].items()):
+        if path.startswith("/api/") or path == "/metrics":
+            for method, told in methods.items():
+                role = needed_role(method.upper(), path)
+                says = told["description"].replace("\n", " ").removeprefix("Return ")
+                yield f"| `{method.upper()} {path}` | {_query(told)} | {role} | {says} |"
+
+
+def _query(told: dict[str, Any]) -> str:
+    asked = [each for each in told.get("parameters", ()) if each["in"] == "query"]
+    return ", ".join(f"`{each['name']}{_default(each)}`" for each in asked)
+
+
+def _default(asked: dict[str, Any]) -> str:
+    usual = asked["schema"].get("default")
+    return f"={str(usual).lower()}" if usual not in (None, "") else ""
+
+
+if __name__ == "__main__":
+    sys.stdout.write(page())
