@@ -18,7 +18,11 @@ scrape to the next, so they are there from the second on, and no more exact than
 **Names.** Metrics of MirrorMaker 2 keep the names that the JMX exporter's rules of Strimzi give them (`lowercaseOutputName`,
 `kafka.connect.mirror<type=MirrorSourceConnector, ...>`), gauges all, with the tags of the beans as labels:
 `source` since Kafka 4.0, `target`, `topic` (the remote one), `partition`, `group`. In metrics of heliograph `topic`
-is the source's name. Counts begin at 0 when a flow starts anew, as in MM2.
+is the source's name.
+
+**Counters** never fall while a process runs: a flow that begins anew after a failure, is paused or restarted, and a
+partition whose topic was made anew go on from where they were. MM2's counts, which are gauges, begin at 0 then, as MM2's do.
+A topic's counters are there as long as the topic is copied.
 
 **Lag in seconds** is how long the first offset that is not on the target has been on the source, told from where the
 partition ended at earlier scrapes; what lay there before the first scrape counts from then on, or from the timestamp
@@ -32,8 +36,8 @@ likewise: up to 500 have their own, with a series per partition as long as these
 most 10 per flow. `heliograph_series_folded` tells what was left out. A scraper moves the limits: `params: {partitions: ["5000"],
 groups: ["1000"]}` in its configuration.
 
-**Drills and verifies** are those whose reports, `drill-*.json` and `verify-*.json`, are in the folder `drill-reports` of the
-directory that this process was started in, which is where `heliograph drill` keeps them.
+**Drills and verifies** are those whose reports, `drill-*.json` and `verify-*.json`, are in the folder that `--reports` names:
+`drill-reports` of the directory that this process was started in, unless told, which is where `heliograph drill` keeps them.
 
 **Process metrics** `process_*` and `python_*` beside these are prometheus_client's own and tell of the driver alone. Executors on a
 Spark cluster are other machines' processes: Spark tells of them.
