@@ -221,10 +221,10 @@ def test_a_group_tells_who_is_in_it_and_how_far_it_is(
         consumer.subscribe([topic])
         eventually(lambda: consumer.poll(0.2))
         consumer.commit(asynchronous=False)
-        path = f"/api/clusters/{window.source}/groups"
-        listed = window.get(path, search=topic)
+        path = f"/api/clusters/{window.source}/group"
+        listed = window.get(f"{path}s", search=topic)
         assert listed["groups"] == [{"group": group, "state": "Stable", "type": protocol}]
-        told = window.get(f"{path}/{group}")
+        told = window.get(path, name=group)
 
     assert (told["group"], told["state"], told["type"]) == (group, "Stable", protocol)
     place = {"topic": topic, "partition": 0, "committed": 1, "end": 5, "lag": 4}
@@ -232,7 +232,7 @@ def test_a_group_tells_who_is_in_it_and_how_far_it_is(
     (member,) = told["members"]
     assert (member["client_id"], member["host"]) == ("me", "127.0.0.1")
     assert member["partitions"] == [f"{topic}-0", f"{topic}-1"]
-    assert window.refused(f"{path}/{group}-not")[0] == 404
+    assert window.refused(path, name=f"{group}-not")[0] == 404
 
 
 def test_a_group_without_members_is_told_by_what_it_committed(
@@ -242,7 +242,7 @@ def test_a_group_without_members_is_told_by_what_it_committed(
     with closing(Cluster(window.config.source_admin)) as cluster:
         place = {TopicPartition(topic, 0): Committed(7, "")}
         assert commit_offsets(cluster, topic, place) == {}
-    told = window.get(f"/api/clusters/{window.source}/groups/{topic}")
+    told = window.get(f"/api/clusters/{window.source}/group", name=topic)
     assert (told["state"], told["members"]) == ("Empty", [])
     (offset,) = told["offsets"]
     assert (offset["committed"], offset["end"], offset["lag"]) == (7, 0, 0)

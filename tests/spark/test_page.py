@@ -146,7 +146,7 @@ SCREENS = [
     (f"connectors/{_FLOW}.MirrorSourceConnector", "text=source.cluster.alias", "connector"),
     ("clusters", "a >> text=B", "clusters"),
     ("clusters/A", "text=topic-003", "cluster"),
-    ("clusters/A/topics/orders", "text=cleanup.policy", "cluster-topic"),
+    ("clusters/A/topics/orders?defaults=1", "text=cleanup.policy", "cluster-topic"),
     ("clusters/A/groups/billing", "td >> text=orders", "cluster-group"),
     (f"messages?flow={_FLOW}&topic=orders&partition=0&offset=0", ".message >> nth=3", "messages"),
     ("messages?cluster=B&topic=A.checkpoints.internal&last=5", "text=checkpoint", "internal"),

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Annotated
 
-from fastapi import APIRouter, Path
+from fastapi import APIRouter, Query
 
 from heliograph.config.flow import FlowConfig
 from heliograph.control.connect import RestError
@@ -266,11 +266,12 @@ def list_the_groups(
     return GroupLines(len(found), found[offset : offset + limit])
 
 
-@router.get("/{alias}/groups/{group:path}", responses=FAULTS, dependencies=LOOKS)
+@router.get("/{alias}/group", responses=FAULTS, dependencies=LOOKS)
 def get_group(
-    known: TheFlows, alias: str, group: Annotated[str, Path(max_length=1000)]
+    known: TheFlows, alias: str, name: Annotated[str, Query(max_length=1000)]
 ) -> GroupShown:
-    """Return who is in a group, and how far it has come."""
+    """Return who is in a group, and how far it has come. Its name may hold slashes, so it is no path."""
+    group = name
     endpoint, _ = find_cluster(known, alias)
     with look_at(endpoint) as cluster:
         listed = list_groups(cluster).get(group)

@@ -1,6 +1,5 @@
 """Our own routes, under /api: flows as they are, for pages and programs."""
 
-from dataclasses import asdict
 from typing import Annotated, Any, Protocol, cast
 
 from fastapi import APIRouter, Depends, Request
@@ -48,7 +47,7 @@ _SUMMARY = (
 @router.get("/flows")
 def list_flows(known: TheFlows) -> list[dict[str, Any]]:
     """Return every flow of this process, in short."""
-    return [{key: asdict(flow)[key] for key in _SUMMARY} for flow in known.flows()]
+    return [{key: getattr(flow, key) for key in _SUMMARY} for flow in known.flows()]
 
 
 @router.get("/flows/{flow}")

@@ -9,6 +9,13 @@ export function pill(health, text) {
 
 const STATES = { RUNNING: "good", FAILED: "bad", PAUSED: "off", STOPPED: "off", STARTING: "warning", UNASSIGNED: "warning", RESTARTING: "warning" };
 
+// RUNNING alone would mislead where nothing gets through.
+export function stateOf(flow) {
+  if (flow.state !== "RUNNING") return flow.state;
+  if (flow.waiting) return "WAITING";
+  return flow.stopped ? `RUNNING, ${flow.stopped} stopped` : flow.state;
+}
+
 export function statePill(state) {
   return pill(STATES[state] ?? "off", state);
 }

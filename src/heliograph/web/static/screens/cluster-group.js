@@ -9,7 +9,7 @@ import { table } from "../table.js";
 const HEALTH = { Stable: "good", Empty: "off", Dead: "off" };
 
 export const title = (alias, group) => `${group} on ${alias}`;
-export const json = (alias, group) => url("api", "clusters", alias, "groups", group);
+export const json = (alias, group) => url("api", "clusters", alias, "group", { name: group });
 
 export async function show(root, [alias, group], signal) {
   const body = h("div", { role: "status" }, `Looking at ${alias}…`);

@@ -6,7 +6,7 @@ import { h, link, path, replace, swap } from "../dom.js";
 import { ago, bytes, count, millis, rate, seconds, short } from "../format.js";
 import { follow } from "../live.js";
 import { may } from "../me.js";
-import { action, alarm, figure, flowHead, pill } from "../parts.js";
+import { action, alarm, figure, flowHead, pill, stateOf } from "../parts.js";
 import { table } from "../table.js";
 import { log } from "./events.js";
 
@@ -36,7 +36,7 @@ export async function show(root, [flow], signal) {
       replace(reason, alarm(`${flow} is no longer copied by this process.`));
       return;
     }
-    replace(state, pill(now.health, now.state));
+    replace(state, pill(now.health, stateOf(now)));
     replace(reason, now.reason ? h("p", { class: now.health === "bad" ? "alarm" : "notice" }, now.reason) : null);
     replace(figures, FIGURES.map(([name, value, note]) => figure(name, value(now), note?.(now))));
     if (now.connector + now.state !== switches) {

@@ -3,7 +3,7 @@
 import { h, link, path, replace, setText, svg } from "../dom.js";
 import { millis, rate, seconds, short } from "../format.js";
 import { follow } from "../live.js";
-import { pill } from "../parts.js";
+import { pill, stateOf } from "../parts.js";
 import { table } from "../table.js";
 
 const WIDEST = 900;
@@ -48,8 +48,8 @@ export function show(root, _names, signal) {
 }
 
 const COLUMNS = [
-  { title: "Flow", cell: (f) => link(path("flows", f.flow), f.flow) },
-  { title: "State", cell: (f) => pill(f.health, f.state) },
+  { title: "Flow", tight: true, cell: (f) => link(path("flows", f.flow), f.flow) },
+  { title: "State", cell: (f) => pill(f.health, stateOf(f)) },
   { title: "Records", number: true, cell: (f) => rate(f.rate) },
   { title: "Lag", number: true, cell: (f) => short(f.lag) },
   { title: "Lag, time", number: true, cell: (f) => seconds(f.lag_seconds) },
@@ -99,7 +99,7 @@ function place(aliases, width) {
 
 // How far two arrows of a pair bend apart: their labels must not meet.
 function bendFor(width) {
-  return width < NARROW ? LABEL.width + 12 : 92;
+  return width < NARROW ? LABEL.width - 34 : 92;
 }
 
 function edge(flow, from, to, bend) {
@@ -123,9 +123,9 @@ function edge(flow, from, to, bend) {
 
   function update(now) {
     group.setAttribute("class", `edge ${now.health}`);
-    setText(first, now.health === "off" || now.health === "bad" ? now.state : `${rate(now.rate)} records`);
+    setText(first, now.health === "off" || now.health === "bad" ? stateOf(now) : `${rate(now.rate)} records`);
     setText(second, `lag ${short(now.lag)} · ${seconds(now.lag_seconds)}`);
-    setText(told, `${now.flow}: ${now.state}${now.reason ? `, ${now.reason}` : ""}`);
+    setText(told, `${now.flow}: ${stateOf(now)}${now.reason ? `, ${now.reason}` : ""}`);
   }
 }
 
