@@ -2,7 +2,7 @@
 
 import socket
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from datetime import timedelta
 from typing import Any
 
@@ -12,6 +12,7 @@ from heliograph.dataplane.assignment import Claim, Limits, Share
 from heliograph.dataplane.job import FlowJob, JobOptions
 from heliograph.dataplane.lease_server import LeaseServer, Line
 from heliograph.dataplane.partitions import Partition
+from heliograph.dataplane.tally import Tally
 from heliograph.model import Endpoint, Flow, Position, TopicPartition
 from tests.clusters import LiveCluster
 
@@ -37,6 +38,14 @@ class Task:
     def say(self, **message: Any) -> None:
         self._job.heard(self.line, self._claim, message)
 
+    def write(self, upstream: int, downstream: int) -> None:
+        """Say that a record of 10 bytes was stored up to there, the only one."""
+        counts = [1] + [0] * 19
+        slots = [[0, upstream, downstream, upstream, 1, 10, []]]
+        self.say(
+            wrote={"slots": slots, "verdicts": {"pass": 1}, "latency": counts, "trouble": None}
+        )
+
     def finish(self, upstream: int, downstream: int, *, behind: bool = False) -> None:
         report = [[0, upstream, downstream, upstream, 0, 0, []]]
         counts = [0] * 20
@@ -61,19 +70,39 @@ def fatal() -> list[str]:
 
 
 @pytest.fixture
-def job(target: LiveCluster, fatal: list[str]) -> Iterator[FlowJob]:
-    topic = target.create_topic()
+def topic(target: LiveCluster) -> str:
+    return target.create_topic()
+
+
+@pytest.fixture
+def job(target: LiveCluster, topic: str, fatal: list[str]) -> Iterator[FlowJob]:
+    with open_job(target, topic, fatal) as job:
+        yield job
+
+
+@contextmanager
+def open_job(
+    target: LiveCluster, topic: str, fatal: list[str], tally: Tally | None = None
+) -> Iterator[FlowJob]:
     host, port = target.bootstrap.split(":")
     endpoint = Endpoint("B", ((host, int(port)),))
     options = JobOptions(Flow("A", "B"), "A->B", endpoint, endpoint, topic, LIMITS, slices=1)
     with closing(LeaseServer()) as leases:
         job = FlowJob(
-            options, leases, on_fatal=lambda kind, _: fatal.append(kind), on_runs=lambda *_: None
+            options,
+            leases,
+            on_fatal=lambda kind, _: fatal.append(kind),
+            on_runs=lambda *_: None,
+            tally=tally,
         )
-        partition = TopicPartition(topic, 0)
-        job.assign([Partition(partition, "id", partition, "id", 1 << 20, Position(0, 0))])
+        job.assign([partition(topic)])
         yield job
         job.stop(timedelta(0))
+
+
+def partition(topic: str, topic_id: str = "id") -> Partition:
+    place = TopicPartition(topic, 0)
+    return Partition(place, topic_id, place, "id", 1 << 20, Position(0, 0))
 
 
 def ask(job: FlowJob, number: int) -> Share:
@@ -119,8 +148,8 @@ def test_a_stop_outlives_the_reports_that_were_under_way(job: FlowJob) -> None:
         task.say(stopped={"slot": 0, "upstream": 7, "kind": "too-large", "reason": "it is"})
         task.finish(7, 8)
 
-    (partition,) = job.partitions()
-    assert partition.stop is not None
+    (stopped,) = job.partitions()
+    assert stopped.stop is not None
     with closing(Task(job, 2)) as task:
         assert job.grant(task.line, Claim("A->B", 0, 2, 2, "writer", "")).shares == ()
 
@@ -133,3 +162,31 @@ def test_a_fenced_job_fences_nobody(job: FlowJob, fatal: list[str]) -> None:
     with closing(Task(job, 2)) as retry:
         assert job.grant(retry.line, Claim("A->B", 0, 2, 2, "writer", "")).shares == ()
     assert fatal == ["fenced"]
+
+
+def test_a_count_does_not_fall_where_a_partition_begins_anew_or_goes(
+    job: FlowJob, topic: str
+) -> None:
+    with closing(Task(job, 1)) as task:
+        task.ask()
+        task.write(1, 1)
+        job.assign([partition(topic, "another id")])
+        task.write(2, 2)  # what was under way to the old one
+        assert job.tally.records == {topic: 2}
+        assert job.tally.bytes == {topic: 20}
+        job.assign([])
+    assert job.tally.records.total() == 2
+
+
+def test_a_job_counts_on_from_where_the_one_before_it_was(
+    job: FlowJob, target: LiveCluster, topic: str, fatal: list[str]
+) -> None:
+    with closing(Task(job, 3)) as task:
+        task.ask()
+        task.write(1, 1)
+    with open_job(target, topic, fatal, job.tally) as after, closing(Task(after, 1)) as task:
+        task.ask()
+        task.write(2, 2)
+        tally = after.tally
+    assert (tally.records[topic], tally.bytes[topic], tally.epochs) == (2, 20, 4)
+    assert (tally.verdicts["pass"], sum(tally.latency.counts)) == (2, 2)

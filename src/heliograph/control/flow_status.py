@@ -31,7 +31,8 @@ class FlowStatus:
     """A flow as it is now, for logs, tables and pages.
 
     `reason` is why it has FAILED, or what it fails to do beside copying while it is RUNNING. `latency_counts`
-    are records by the bounds of dataplane/latency.py, `losses` how often records were found lost, by kind.
+    are records by the bounds of dataplane/latency.py, `losses` how often records were found lost, by kind,
+    `copied` records and bytes by source topic, of those there are now. Counts go on where a flow begins anew.
     """
 
     flow: str
@@ -57,6 +58,7 @@ class FlowStatus:
     latency_counts: tuple[int, ...] = ()
     epoch_pause_seconds: float | None = None
     spark: SparkProgress | None = None
+    copied: dict[str, tuple[int, int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

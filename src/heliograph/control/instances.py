@@ -11,9 +11,11 @@ from heliograph.config.fields import Part
 from heliograph.config.flow import FlowConfig
 from heliograph.control.connect import Config, Report, RunState, TargetState, TaskReport
 from heliograph.control.flow_status import FlowStatus, PartitionStatus, State, status_at_rest
+from heliograph.control.job_status import with_tally
 from heliograph.control.runner import FlowRunner
 from heliograph.dataplane.lease_server import LeaseServer
 from heliograph.dataplane.session import Engine
+from heliograph.dataplane.tally import Tally
 from heliograph.errors import MirrorError
 from heliograph.flows.schedule import Schedule, broken_chores
 from heliograph.flows.source import naming_of
@@ -81,6 +83,14 @@ class SourceInstance:
     @property
     def flow(self) -> str:
         return self._runner.name  # a thread bears the name of its flow
+
+    @property
+    def tally(self) -> Tally:
+        return self._runner.tally
+
+    def count_on(self, tally: Tally) -> None:
+        """Add to these counts; before it is started."""
+        self._runner.tally = tally
 
     def status(self) -> FlowStatus:
         return self._runner.status()
@@ -159,6 +169,7 @@ class Instances:
     def __init__(self, make: Callable[[str, Wanted], Instance]) -> None:
         self._make = make
         self._held: dict[str, _Held] = {}
+        self._tallies: dict[tuple[str, str], Tally] = {}
 
     def reconcile(self, wanted: Mapping[str, Wanted]) -> None:
         """Stop what is no longer wanted or wanted otherwise, then start what is wanted."""
@@ -202,11 +213,16 @@ class Instances:
     def _flow(self, name: str, config: FlowConfig) -> FlowStatus:
         held = self._held.get(name)
         if held is None:
-            return status_at_rest(config)
+            return self._at_rest(name, status_at_rest(config))
         if isinstance(held.instance, SourceInstance):
             return held.instance.status()
         report = _report(held)
-        return status_at_rest(config, State(report.state), report.trace)
+        return self._at_rest(name, status_at_rest(config, State(report.state), report.trace))
+
+    def _at_rest(self, name: str, status: FlowStatus) -> FlowStatus:
+        """Return it with what was counted while the flow ran here."""
+        tally = self._tallies.get((name, status.flow))
+        return status if tally is None else with_tally(status, tally)
 
     def _sources(self) -> list[SourceInstance]:
         held = [held.instance for held in list(self._held.values())]
@@ -244,6 +260,8 @@ class Instances:
         except MirrorError as exc:
             log.error("connector %s FAILED: %s", name, exc)  # noqa: TRY400 - a sentence, no trace
             return _Held(wanted, None, str(exc))
+        if isinstance(instance, SourceInstance):
+            instance.count_on(self._tallies.setdefault((name, instance.flow), instance.tally))
         instance.start()
         return _Held(wanted, instance)
 

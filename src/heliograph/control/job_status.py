@@ -6,27 +6,40 @@ from dataclasses import replace
 from heliograph.control.flow_status import FlowStatus, PartitionStatus, Spread
 from heliograph.dataplane.job import FlowJob
 from heliograph.dataplane.latency import Window
+from heliograph.dataplane.tally import Tally
+
+
+def with_tally(status: FlowStatus, tally: Tally) -> FlowStatus:
+    """Return a flow's status with what was counted of it, by whichever of its jobs."""
+    return replace(
+        status,
+        records=tally.records.total(),
+        bytes=tally.bytes.total(),
+        epochs=tally.epochs,
+        latency_ms=(tally.latency.quantile(0.5), tally.latency.quantile(0.99)),
+        verdicts=dict(tally.verdicts),
+        restarts=tally.restarts,
+        losses=dict(tally.losses),
+        latency_counts=tuple(tally.latency.counts),
+        epoch_pause_seconds=tally.pause_seconds,
+    )
 
 
 def with_job(status: FlowStatus, job: FlowJob) -> FlowStatus:
     """Return a flow's status with what its job tells."""
     partitions = job.partitions()
+    topics = {p.source.topic for p in partitions}
+    tally = job.tally
     return replace(
         status,
-        topics=len({p.source.topic for p in partitions}),
+        topics=len(topics),
         partitions=len(partitions),
-        records=sum(p.records for p in partitions),
-        bytes=sum(p.bytes for p in partitions),
         lag=sum(p.lag for p in partitions),
-        epochs=job.epochs,
-        latency_ms=(job.latency.quantile(0.5), job.latency.quantile(0.99)),
-        verdicts=dict(job.verdicts),
+        copied={topic: (tally.records[topic], tally.bytes[topic]) for topic in topics},
         stopped={str(p.source): p.stop.reason for p in partitions if p.stop},
         waiting=tuple(job.troubles()),
         slices=tuple(tuple(map(str, held)) for held in job.slices()),
         remotes=frozenset(p.remote.topic for p in partitions if p.records),
-        latency_counts=tuple(job.latency.counts),
-        epoch_pause_seconds=job.pause_seconds,
         spark=job.spark,
     )
 

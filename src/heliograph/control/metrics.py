@@ -14,6 +14,7 @@ from heliograph.control.audits import DrillStatus, VerifyStatus
 from heliograph.control.flow_status import FlowStatus, PartitionStatus, Spread, State
 from heliograph.control.usage import Usage
 from heliograph.dataplane.latency import BOUNDS_MS
+from heliograph.dataplane.partitions import LOSSES
 from heliograph.flows.schedule import ChoreStatus
 from heliograph.flows.upkeep import GroupStatus
 from heliograph.policy import metrics
@@ -25,10 +26,10 @@ _WINDOW = 30.0
 _REASONS = 10
 _REASON_LENGTH = 120
 _CHECKPOINTS = "checkpoints"
-_LOSS = "loss"
 _FOREIGN = "foreign"
 # A count that is there from the beginning: the first step of one that is not is no increase to Prometheus.
 _NO_BATCHES = {**{verdict.value: 0 for verdict in Verdict}, "skipped": 0, "dropped": 0}
+_NO_LOSSES = dict.fromkeys(LOSSES, 0)
 _FOLDS: dict[Fold, Callable[[float, float], float]] = {
     Fold.SUM: operator.add,
     Fold.MAX: max,
@@ -162,6 +163,8 @@ class Observer:
         by_topic = len(topics) <= limits.topics
         _put(page, metrics.FOLDED, 0 if by_partition else len(self._progress), ("partition",))
         _put(page, metrics.FOLDED, 0 if by_topic else len(topics), ("topic",))
+        for status in snapshot.flows if by_topic else ():
+            _put_copied(page, status)
         for flow, since in self._running_at.items():
             ends = split(flow)
             away = snapshot.now - since
@@ -245,7 +248,7 @@ def _put_flow(page: Page, status: FlowStatus) -> None:
 def _put_tallies(page: Page, ends: tuple[str, str], status: FlowStatus) -> None:
     """Put what is counted by kind."""
     batches = {**_NO_BATCHES, **status.verdicts}
-    losses = {_LOSS: 0, **status.losses, _FOREIGN: batches.pop(_FOREIGN, 0)}
+    losses = {**_NO_LOSSES, **status.losses, _FOREIGN: batches.pop(_FOREIGN, 0)}
     for verdict, count in batches.items():
         _put(page, metrics.FLOW_BATCHES, count, (*ends, verdict))
     for reason, count in losses.items():
@@ -285,12 +288,17 @@ def _age(progress: _Progress, partition: PartitionStatus, snapshot: Snapshot) ->
     return max(age, 0.0)
 
 
+def _put_copied(page: Page, status: FlowStatus) -> None:
+    ends = split(status.flow)
+    for topic, (records, size) in status.copied.items():
+        _put(page, metrics.TOPIC_RECORDS, records, (*ends, topic))
+        _put(page, metrics.TOPIC_BYTES, size, (*ends, topic))
+
+
 def _put_topic(
     page: Page, ends: tuple[str, str], partition: PartitionStatus, age: float, away: float
 ) -> None:
     topic = partition.topic
-    _put(page, metrics.TOPIC_RECORDS, partition.records, (*ends, topic))
-    _put(page, metrics.TOPIC_BYTES, partition.bytes, (*ends, topic))
     _put(page, metrics.TOPIC_LAG, partition.lag, (*ends, topic))
     _put(page, metrics.TOPIC_LAG_SECONDS, age, (*ends, topic))
     _put(page, metrics.TOPIC_RPO, max(age, away), (*ends, topic))

@@ -8,7 +8,6 @@ import logging
 import os
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -16,14 +15,16 @@ from datetime import timedelta
 
 from heliograph.config.flow import FlowConfig
 from heliograph.control.flow_status import FlowStatus, PartitionStatus, State, status_at_rest
-from heliograph.control.job_status import partition_statuses, with_job
+from heliograph.control.job_status import partition_statuses, with_job, with_tally
 from heliograph.control.positions import offsets_of, open_partition
 from heliograph.dataplane.assignment import Limits
 from heliograph.dataplane.job import FlowJob, JobOptions
 from heliograph.dataplane.lease_server import LeaseServer
 from heliograph.dataplane.masters import is_local
+from heliograph.dataplane.partitions import LOSS, LOSSES, MADE_ANEW
 from heliograph.dataplane.placing_job import PlacingJob
 from heliograph.dataplane.session import Engine
+from heliograph.dataplane.tally import Tally
 from heliograph.errors import FlowHeld, MirrorError
 from heliograph.flows.group_progress import GroupProgress
 from heliograph.flows.holds import HoldStore
@@ -103,8 +104,7 @@ class FlowRunner(threading.Thread):
         self._state = State.STARTING
         self._reason: str | None = None
         self._refused: tuple[str, ...] = ()
-        self._tries = 0
-        self._losses: Counter[str] = Counter()
+        self.tally = Tally()
         self._job: FlowJob | None = None
         self._upkeep: TopicUpkeep | None = None
         self._troubled_since: float | None = None
@@ -116,26 +116,26 @@ class FlowRunner(threading.Thread):
         backoff = _FIRST_BACKOFF
         while not self._stopping.is_set():
             started = time.monotonic()
-            self._tries += 1
             try:
                 self._work()
             except (FlowHeld, StillMirrored, StillWritten) as exc:
                 (self._held if isinstance(exc, FlowHeld) else self._failed)(str(exc))
-                self._tries -= 1  # it only asks whether it may
                 self._stopping.wait(_HELD.total_seconds())
-                continue
+                continue  # it only asks whether it may
             except MirrorError as exc:
                 self._failed(str(exc))
             except Exception as exc:
                 log.exception("flow=%s failed unexpectedly", self._config.flow)
                 self._failed(f"{type(exc).__name__}: {exc}")
-            if self._fatal is not None and not self._was_held():
+            was_held = self._fatal is not None and self._was_held()
+            if self._fatal is not None:
                 self._told_fatal()
                 self._stopping.wait()
                 break
             if time.monotonic() - started > _LONGEST_BACKOFF.total_seconds():
                 backoff = _FIRST_BACKOFF
-            self._stopping.wait(backoff.total_seconds())
+            over = self._stopping.wait(backoff.total_seconds())
+            self.tally.restarts += not (over or was_held)
             backoff = min(backoff * 2, _LONGEST_BACKOFF)
         if self._fatal is None:
             self._state = State.STOPPED
@@ -153,10 +153,9 @@ class FlowRunner(threading.Thread):
             reason=self._reason or "\n".join(broken_chores(chores)) or None,
             refused=self._refused,
             chores=chores,
-            restarts=max(self._tries - 1, 0),
-            losses=dict(self._losses),
         )
-        return with_job(rest, job) if job else rest
+        counted = with_tally(rest, self.tally)
+        return with_job(counted, job) if job else counted
 
     def partitions(self) -> list[PartitionStatus]:
         job = self._job
@@ -225,6 +224,7 @@ class FlowRunner(threading.Thread):
             if failure is not None:
                 raise MirrorError(f"{config.flow}: {failure}")
             self._look_into_losses(job, desk.source)
+            self._raise_alarms(job)
             now = time.monotonic()
             self._note_troubles(job, now)
             if now >= save_at:
@@ -336,6 +336,7 @@ class FlowRunner(threading.Thread):
                 len({route.source.topic for route in inventory.routes}),
                 len(inventory.routes),
             )
+        self._raise_alarms(job)
 
     def _begin(self, start: Start, desk: _Desk) -> None:
         """Prepare the run map for a partition that begins, and tell what was lost if it goes on."""
@@ -353,7 +354,7 @@ class FlowRunner(threading.Thread):
                 desk.runs.begin(source, start.position)
         if start.loss is not None:
             desk.upkeep.syncs.forget(source)
-            self._losses["loss"] += 1
+            self.tally.alarm(source, MADE_ANEW, (start.route.topic_id, start.route.remote_id))
             log.error(
                 "flow=%s partition=%s LOSS: %s. on.loss=continue: it goes on at %d.",
                 self._config.flow,
@@ -410,6 +411,7 @@ class FlowRunner(threading.Thread):
             on_fatal=self._on_fatal,
             on_runs=on_runs,
             may_copy=lambda target: HoldStore(target, config).check(),
+            tally=self.tally,
         )
 
     def _look_into_losses(self, job: FlowJob, source: Cluster) -> None:
@@ -425,11 +427,10 @@ class FlowRunner(threading.Thread):
             if loss is None:
                 job.reposition(partition.source, stop.upstream)
             elif self._config.on_loss != "continue":
-                self._losses["loss"] += 1
                 advice = f"{loss.reason}; set on.loss=continue to go on at {loss.resume}"
-                job.explain_stop(partition.source, "loss", advice)
+                job.explain_stop(partition.source, LOSS, advice)
             elif job.reposition(partition.source, loss.resume):
-                self._losses["loss"] += 1
+                self.tally.losses[LOSS] += 1
                 log.error(
                     "flow=%s partition=%s LOSS: %s. on.loss=continue: it goes on at %d.",
                     self._config.flow,
@@ -437,6 +438,14 @@ class FlowRunner(threading.Thread):
                     loss.reason,
                     loss.resume,
                 )
+
+    def _raise_alarms(self, job: FlowJob) -> None:
+        """Count partitions that stopped for a loss; one that stops there again is the same alarm."""
+        for partition in job.partitions():
+            stop = partition.stop
+            if stop is not None and stop.kind in LOSSES:
+                about = partition.topic_id, partition.remote_id, stop.upstream
+                self.tally.alarm(partition.source, stop.kind, about)
 
     def _on_fatal(self, kind: str, reason: str) -> None:
         """Take note of a failure that a retry would only repeat. Called from a lease's thread."""

@@ -13,7 +13,6 @@ D  Where records went is told (`on_runs`: upstream, downstream, count) before th
 import logging
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -21,12 +20,13 @@ from typing import Any
 
 from heliograph.dataplane.assignment import Assignment, Claim, Limits, Share
 from heliograph.dataplane.attendance import Attendance, describe_missed
-from heliograph.dataplane.latency import LatencyBuckets, Taken
+from heliograph.dataplane.latency import Taken
 from heliograph.dataplane.lease import LeaseLost
 from heliograph.dataplane.lease_server import LeaseServer, Line
 from heliograph.dataplane.partitions import MAY_PASS, RETRY_STOPPED, Attempt, Partition, Stop
 from heliograph.dataplane.session import Engine
 from heliograph.dataplane.stream import Stream, start_stream
+from heliograph.dataplane.tally import Tally
 from heliograph.errors import FlowFenced, FlowHeld, MirrorError
 from heliograph.kafka.cluster import NO_LEADER, Cluster, patiently
 from heliograph.kafka.fencing import fence
@@ -62,8 +62,13 @@ class FlowJob:
         on_fatal: Callable[[str, str], None],
         on_runs: OnRuns,
         may_copy: Callable[[Cluster], None] = lambda _: None,
+        *,
+        tally: Tally | None = None,
     ) -> None:
-        """Take what to do; `may_copy` raises FlowHeld if the target says that nobody may."""
+        """Take what to do; `may_copy` raises FlowHeld if the target says that nobody may.
+
+        With a `tally` the job before has counted in, it counts on.
+        """
         self._options = options
         self._leases = leases
         self._on_fatal = on_fatal
@@ -82,10 +87,8 @@ class FlowJob:
         self._stream: Stream | None = None
         self._ending = False
         self._grant_trouble: str | None = None
-        self.verdicts: Counter[str] = Counter()
-        self.latency = LatencyBuckets()
-        self.epochs = 0
-        self.pause_seconds = 0.0
+        self.tally = tally if tally is not None else Tally()
+        self._epoch = 0
         self.spark: SparkProgress | None = None
         self._notes = {
             "read": self._note_read,
@@ -230,7 +233,7 @@ class FlowJob:
 
     def _resting(self) -> set[int]:
         """Return the slices that are done with an epoch in which others are still at work."""
-        done = {i for i, a in self._attempts.items() if a.done and a.epoch == self.epochs}
+        done = {i for i, a in self._attempts.items() if a.done and a.epoch == self._epoch}
         working = any(not a.done for a in self._attempts.values())
         return done if working else set()
 
@@ -255,7 +258,8 @@ class FlowJob:
         with self._lock:
             attempt.lines[claim.role] = line
             attempt.epoch = max(attempt.epoch, claim.epoch)
-            self.epochs = max(self.epochs, claim.epoch)
+            self.tally.epochs += max(claim.epoch - self._epoch, 0)
+            self._epoch = max(self._epoch, claim.epoch)
             if self._ending:
                 line.send({"end": True})
             return self._assignment(attempt, claim.role)
@@ -314,7 +318,7 @@ class FlowJob:
         if before is None:
             return
         if before.done:
-            self.pause_seconds += time.monotonic() - before.done_at
+            self.tally.pause_seconds += time.monotonic() - before.done_at
         else:
             log.warning(
                 "flow=%s slice=%d is started again, because its task ended before it was done; "
@@ -403,7 +407,7 @@ class FlowJob:
             attempt.slots[slot].end_offset = end_offset
         for slot, *age in content.get("ages", ()):
             attempt.slots[slot].ages.add(time.monotonic(), Taken(*age))
-        self.verdicts.update(content.get("verdicts", {}))
+        self.tally.verdicts.update(content.get("verdicts", {}))
         self._note_trouble(attempt, role, content["trouble"])
 
     def _note_written(self, attempt: Attempt, role: str, content: dict[str, Any]) -> None:
@@ -417,11 +421,12 @@ class FlowJob:
             partition.sequence = sequence
             partition.records += records
             partition.bytes += size
+            self.tally.add(partition.source.topic, records, size)
         for slot, copied_ms, *took in content.get("taken", ()):
             attempt.slots[slot].copied_ms = copied_ms
             attempt.slots[slot].latencies.add(time.monotonic(), Taken(*took))
-        self.verdicts.update(content["verdicts"])
-        self.latency.merge(content["latency"])
+        self.tally.verdicts.update(content["verdicts"])
+        self.tally.latency.merge(content["latency"])
         self._note_trouble(attempt, role, content["trouble"])
 
     def _note_trouble(self, attempt: Attempt, role: str, trouble: str | None) -> None:
@@ -468,7 +473,7 @@ class FlowJob:
             ends = patiently(lambda: list_offsets(self._target, [partition.remote], LATEST))
         with self._lock:
             partition.position = Position(partition.position.upstream, ends[partition.remote])
-            self.verdicts["foreign"] += 1
+            self.tally.verdicts["foreign"] += 1
         log.error("flow=%s %s", self._options.flow, content["reason"])
 
     def _give_up(self, kind: str, reason: str) -> None:
@@ -484,5 +489,5 @@ class FlowJob:
             partition.clean = partition.identity is not None and slot not in content["behind"]
 
     def _note_alarm(self, _attempt: Attempt, _role: str, content: dict[str, Any]) -> None:
-        self.verdicts["foreign"] += 1
+        self.tally.verdicts["foreign"] += 1
         log.error("flow=%s %s", self._options.flow, content["reason"])

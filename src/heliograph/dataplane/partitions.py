@@ -11,9 +11,17 @@ from heliograph.model import Position, ProducerIdentity, TopicPartition
 RETRY_STOPPED = timedelta(seconds=60)
 MADE_ANEW = "made-anew"
 UNTRACKED = "untracked"
+TRUNCATED = "target-truncated"
+LOSS = "loss"
 REFUSED_FOR_GOOD = "refused-for-good"
 NOWHERE = -1  # the downstream offset of a partition with a spread
 MAY_PASS = frozenset({"refused", "too-large", "corrupt", "lost-topic", "lost-remote"})
+LOSSES = (
+    LOSS,
+    MADE_ANEW,
+    UNTRACKED,
+    TRUNCATED,
+)  # kinds of stops that are alarms: records lack somewhere
 
 
 @dataclass(frozen=True, slots=True)

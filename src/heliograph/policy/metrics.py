@@ -150,7 +150,8 @@ FLOW_STOPPED = _gauge(
 LOSS_ALARMS = _counter(
     "loss_alarms",
     (*_FLOW, "reason"),
-    "Times that records were found lost, or others on the target (foreign).",
+    "Times that records were found lost, by partition and kind of stop (loss, made-anew, untracked, "
+    "target-truncated; also where on.loss=continue goes on), or others on the target (foreign).",
 )
 
 FLOW_LAG = _gauge("flow_lag_records", _FLOW, "Offsets of the source not yet on the target.")

@@ -1,9 +1,18 @@
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import cast
 
+from heliograph.config.flow import FlowConfig
 from heliograph.control.connect import Report, RunState, TargetState
 from heliograph.control.flow_status import FlowStatus, State
-from heliograph.control.instances import Instance, Instances, Wanted, report_flow
+from heliograph.control.instances import (
+    Instance,
+    Instances,
+    SourceInstance,
+    SparkHost,
+    Wanted,
+    report_flow,
+)
 from heliograph.errors import ConfigError
 from heliograph.flows.schedule import ChoreStatus
 
@@ -73,6 +82,37 @@ def test_one_that_cannot_be_made_has_failed_until_it_is_counted_anew() -> None:
     assert instances.report("c") == Report(RunState.FAILED, "no such file")
     instances.reconcile({"c": Wanted(CONFIG, TargetState.STARTED, 2)})
     assert instances.report("c").state is RunState.RUNNING
+
+
+class Idle(SourceInstance):
+    """A source connector that counts, and copies nothing."""
+
+    def start(self) -> None:
+        self.tally.add("t", 5, 50)
+
+    def stop(self) -> None:
+        pass
+
+
+class NoSpark:
+    engine = leases = None
+
+    def start(self) -> None:
+        pass
+
+
+def test_a_flow_that_is_paused_or_restarted_counts_on(config: FlowConfig) -> None:
+    instances = Instances(lambda _name, _wanted: Idle(config, cast(SparkHost, NoSpark())))
+
+    def counted(wanted: Wanted) -> tuple[State, int, int]:
+        instances.reconcile({"c": wanted})
+        (status,) = instances.flows({"c": config})
+        return status.state, status.records, status.bytes
+
+    assert counted(Wanted(CONFIG, TargetState.STARTED)) == (State.STARTING, 5, 50)
+    assert counted(Wanted(CONFIG, TargetState.PAUSED)) == (State.PAUSED, 5, 50)
+    assert counted(Wanted(CONFIG, TargetState.STARTED)) == (State.STARTING, 10, 100)
+    assert counted(Wanted(CONFIG, TargetState.STARTED, 1)) == (State.STARTING, 15, 150)
 
 
 RUNNING = FlowStatus(
