@@ -8,7 +8,7 @@ from heliograph.config.flow import FlowConfig
 from heliograph.flows.source import naming_of
 from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.rows import read_partitions
-from heliograph.model import TopicPartition
+from heliograph.model import Position, TopicPartition
 from heliograph.policy.naming import runs_topic
 from heliograph.policy.runs import RunMap, read_run_maps
 from heliograph.wire.primitives import encode_string
@@ -41,6 +41,18 @@ def read_topic_runs(
         {p.index: its for p, its in maps.items() if p.topic == topic},
         frozenset(p.index for p in broken if p.topic == topic),
     )
+
+
+def prolong(found: RunMap, now: Position) -> None:
+    """Let the last run reach up to where copying is now: it is only saved from time to time.
+
+    Not if offsets have shifted since: where, only the next save tells.
+    """
+    last = found.end
+    if last is not None:
+        more = now.upstream - last.upstream_end
+        if more > 0 and more == now.downstream - last.downstream_end:
+            found.add(last.upstream_end, last.downstream_end, more)
 
 
 def newest_runs(found: RunMap, most: int) -> list[Run]:

@@ -16,6 +16,7 @@ from heliograph.errors import MirrorError
 from heliograph.recovery.failover import FailoverPlan, carry_out, plan_failover
 from heliograph.recovery.failover_json import failover_json
 from heliograph.web.access import who_asks
+from heliograph.web.looking import FAULTS, LOOKS
 from heliograph.web.mirror import TheFlows, config_of
 
 log = logging.getLogger(__name__)
@@ -133,7 +134,7 @@ async def _failovers(request: Request) -> Failovers:
 TheFailovers = Annotated[Failovers, Depends(_failovers)]
 
 
-@router.get("/{flow}")
+@router.get("/{flow}", responses=FAULTS, dependencies=LOOKS)
 def get_plan(
     known: TheFlows, flow: str, groups: str | None = None, keep_flow: bool = False
 ) -> dict[str, Any]:

@@ -1,13 +1,11 @@
 """Single records of a cluster, and where one record of a flow went."""
 
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Annotated
 
 from fastapi import APIRouter, Query
 
 from heliograph.control.connect import RestError
-from heliograph.flows.run_maps import read_topic_runs
 from heliograph.flows.source import naming_of
 from heliograph.kafka.browse import Browser, Excerpt
 from heliograph.kafka.cluster import Cluster
@@ -16,11 +14,11 @@ from heliograph.web.clusters import find_cluster
 from heliograph.web.looking import FAULTS, LOOKS, Offset, Partition, TopicInQuery, look_at
 from heliograph.web.mirror import TheFlows, config_of
 from heliograph.web.shown import RecordShown, decoder_of, show_record
+from heliograph.web.topics import runs_of
 
 router = APIRouter(prefix="/api", tags=["messages"])
 
 _INT64_MAX = 2**63 - 1
-_READING = timedelta(seconds=4)
 _USUALLY = 50
 
 
@@ -91,9 +89,7 @@ def translate(
     """Return where an offset of a source topic is on the target; null where no run map tells."""
     config = config_of(known, flow)
     remote = naming_of(config).format_remote_topic(config.flow.source, topic)
-    with look_at(config.target_admin) as target:
-        runs = read_topic_runs(config, target, topic, _READING)
-    found = runs.maps.get(partition) if runs is not None else None
+    found = runs_of(known, flow, TopicPartition(topic, partition))
     return Translated(remote, partition, found.downstream_of(offset) if found else None)
 
 

@@ -87,7 +87,7 @@ def take_snapshot(known: Flows, audits: Audits) -> Snapshot:
         time_ms=time.time() * 1000,
         flows=flows,
         partitions={flow: known.partitions(flow) for flow in names},
-        groups={flow: known.groups(flow) for flow in names},
+        groups=known.kept_groups(),
         audits=audits.last(),
         usage=read_usage(),
     )

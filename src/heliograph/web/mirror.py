@@ -6,7 +6,7 @@ from fastapi import APIRouter, Depends, Request
 
 from heliograph.config.flow import FlowConfig
 from heliograph.control.connect import RestError
-from heliograph.control.flow_status import FlowStatus, PartitionStatus
+from heliograph.control.flow_status import FlowStatus, KeptGroups, PartitionStatus
 from heliograph.flows.upkeep import GroupStatus
 from heliograph.web.events import Event, Events
 
@@ -20,6 +20,7 @@ class Flows(Protocol):
     def sources(self) -> dict[str, FlowConfig]: ...
     def partitions(self, flow: str) -> list[PartitionStatus]: ...
     def groups(self, flow: str) -> list[GroupStatus]: ...
+    def kept_groups(self) -> list[KeptGroups]: ...
 
 
 async def _flows(request: Request) -> Flows:

@@ -14,13 +14,20 @@ from heliograph.config.flow import FlowConfig
 from heliograph.control.connect import RestError
 from heliograph.control.flow_status import PartitionStatus
 from heliograph.errors import DeadlinePassed
-from heliograph.flows.run_maps import TopicRuns, count_runs, newest_runs, read_topic_runs
+from heliograph.flows.run_maps import (
+    TopicRuns,
+    count_runs,
+    newest_runs,
+    prolong,
+    read_topic_runs,
+)
 from heliograph.flows.source import naming_of
 from heliograph.flows.topic_configs import Difference, compare_configs, compare_topic_configs
 from heliograph.kafka.cluster import NO_LEADER, Cluster, patiently
 from heliograph.kafka.configs import describe_configs
 from heliograph.kafka.offsets import EARLIEST, LATEST, list_offsets
-from heliograph.model import Endpoint, TopicPartition
+from heliograph.model import Endpoint, Position, TopicPartition
+from heliograph.policy.runs import RunMap
 from heliograph.policy.topic_configs import ConfigEntry
 from heliograph.web.looking import (
     FAULTS,
@@ -34,7 +41,7 @@ from heliograph.web.looking import (
     fits,
     look_at,
 )
-from heliograph.web.mirror import TheFlows, config_of, find_flow
+from heliograph.web.mirror import Flows, TheFlows, config_of, find_flow
 
 router = APIRouter(prefix="/api/flows/{flow}", tags=["topics"])
 
@@ -193,15 +200,27 @@ def list_runs(
     known: TheFlows, flow: str, topic: TopicInPath, partition: Partition = 0
 ) -> RunsShown:
     """Return where the records of a partition went, the newest runs first."""
-    config = config_of(known, flow)
-    with look_at(config.target_admin) as target:
-        runs = read_topic_runs(config, target, topic, _READING)
-    if runs is not None and partition in runs.broken:
-        raise RestError(502, f"the runs of {topic}-{partition} cannot be read. See the log.")
-    found = runs.maps.get(partition) if runs is not None else None
+    found = runs_of(known, flow, TopicPartition(topic, partition))
     if found is None:
         return RunsShown(0, [])
     return RunsShown(count_runs(found), [RunShown(*run) for run in newest_runs(found, _RUNS_SHOWN)])
+
+
+def runs_of(known: Flows, flow: str, source: TopicPartition) -> RunMap | None:
+    """Return where the records of a partition went, up to now if they are copied here."""
+    config = config_of(known, flow)
+    with look_at(config.target_admin) as target:
+        runs = read_topic_runs(config, target, source.topic, _READING)
+    if runs is None:
+        return None
+    if source.index in runs.broken:
+        raise RestError(502, f"the runs of {source} cannot be read. See the log.")
+    found = runs.maps.get(source.index)
+    now = known.partitions(flow) if found else []
+    for its in now:
+        if TopicPartition(its.topic, its.partition) == source and found:
+            prolong(found, Position(its.upstream, its.downstream))
+    return found
 
 
 @router.get("/drift", dependencies=LOOKS)

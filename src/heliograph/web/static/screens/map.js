@@ -99,7 +99,7 @@ function place(aliases, width) {
 
 // How far two arrows of a pair bend apart: their labels must not meet.
 function bendFor(width) {
-  return width < NARROW ? LABEL.width - 34 : 92;
+  return width < NARROW ? LABEL.width - 24 : 92;
 }
 
 function edge(flow, from, to, bend) {
