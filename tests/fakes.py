@@ -14,7 +14,7 @@ from heliograph.control.connect import (
     TargetState,
     TaskStatus,
 )
-from heliograph.control.flow_status import FlowStatus, PartitionStatus
+from heliograph.control.flow_status import FlowStatus, KeptGroups, PartitionStatus
 from heliograph.flows.upkeep import GroupStatus
 
 _WORKER = "127.0.0.1:8083"
@@ -146,6 +146,9 @@ class InMemoryHerder:
 
     def groups(self, flow: str) -> list[GroupStatus]:
         raise RestError(404, flow)
+
+    def kept_groups(self) -> list[KeptGroups]:
+        return []
 
     def _find(self, name: str) -> _Kept:
         if name not in self.kept:

@@ -11,7 +11,13 @@ from prometheus_client.parser import text_string_to_metric_families
 from heliograph.config.access import Entry, Role, hash_password, put_entry
 from heliograph.config.listeners import parse_listen
 from heliograph.control.audits import Audits
-from heliograph.control.flow_status import FlowStatus, PartitionStatus, Spread, State
+from heliograph.control.flow_status import (
+    FlowStatus,
+    KeptGroups,
+    PartitionStatus,
+    Spread,
+    State,
+)
 from heliograph.control.metrics import Observer
 from heliograph.flows.schedule import ChoreStatus
 from heliograph.flows.upkeep import GroupStatus
@@ -79,10 +85,11 @@ class Mirroring(InMemoryHerder):
         assert flow == "A->B"
         return self._partitions
 
-    def groups(self, flow: str) -> list[GroupStatus]:
-        assert flow == "A->B"
+    def kept_groups(self) -> list[KeptGroups]:
         place = TopicPartition("A.topic-0", 0)
-        return [GroupStatus(HOSTILE, (Checkpoint(HOSTILE, place, 5, 4),), HOSTILE)]
+        group = GroupStatus(HOSTILE, (Checkpoint(HOSTILE, place, 5, 4),), HOSTILE)
+        chores = (ChoreStatus("checkpoints", 1, 0.2),)
+        return [KeptGroups("c", "A->B", (group,), chores, {HOSTILE: HOSTILE})]
 
 
 def parse(text: str) -> dict[str, Family]:

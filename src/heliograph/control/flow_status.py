@@ -5,6 +5,7 @@ from enum import Enum
 
 from heliograph.config.flow import FlowConfig
 from heliograph.flows.schedule import ChoreStatus
+from heliograph.flows.upkeep import GroupStatus
 from heliograph.model import SparkProgress
 
 
@@ -82,6 +83,17 @@ class PartitionStatus:
     copied_ms: int | None = None
     record_age_ms: Spread | None = None
     replication_latency_ms: Spread | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class KeptGroups:
+    """What a checkpoint connector does for the groups of a flow, wherever the flow's data is copied."""
+
+    connector: str
+    flow: str
+    groups: tuple[GroupStatus, ...]
+    chores: tuple[ChoreStatus, ...]
+    skipped: dict[str, str]
 
 
 def status_at_rest(

@@ -10,7 +10,13 @@ from typing import Protocol
 from heliograph.config.fields import Part
 from heliograph.config.flow import FlowConfig
 from heliograph.control.connect import Config, Report, RunState, TargetState, TaskReport
-from heliograph.control.flow_status import FlowStatus, PartitionStatus, State, status_at_rest
+from heliograph.control.flow_status import (
+    FlowStatus,
+    KeptGroups,
+    PartitionStatus,
+    State,
+    status_at_rest,
+)
 from heliograph.control.job_status import with_tally
 from heliograph.control.runner import FlowRunner
 from heliograph.dataplane.lease_server import LeaseServer
@@ -195,7 +201,7 @@ class Instances:
 
     def flows(self, sources: Mapping[str, FlowConfig]) -> list[FlowStatus]:
         """Return the flows of these source connectors, with what is done for their groups. For any thread."""
-        groups = {upkeep.flow: upkeep for upkeep in self._upkeeps()}
+        groups = {upkeep.flow: upkeep for upkeep in self._upkeeps().values()}
         statuses = [self._flow(name, config) for name, config in sources.items()]
         return [
             _with_groups(status, groups[status.flow]) if status.flow in groups else status
@@ -208,7 +214,21 @@ class Instances:
 
     def groups(self, flow: str) -> list[GroupStatus]:
         """Return the groups of a flow. For any thread."""
-        return [g for upkeep in self._upkeeps() if upkeep.flow == flow for g in upkeep.groups()]
+        upkeeps = self._upkeeps().values()
+        return [g for upkeep in upkeeps if upkeep.flow == flow for g in upkeep.groups()]
+
+    def kept_groups(self) -> list[KeptGroups]:
+        """Return what the checkpoint connectors that run here do. For any thread."""
+        return [
+            KeptGroups(
+                name,
+                upkeep.flow,
+                tuple(upkeep.groups()),
+                tuple(upkeep.status()),
+                upkeep.skipped_groups,
+            )
+            for name, upkeep in self._upkeeps().items()
+        ]
 
     def _flow(self, name: str, config: FlowConfig) -> FlowStatus:
         held = self._held.get(name)
@@ -228,10 +248,14 @@ class Instances:
         held = [held.instance for held in list(self._held.values())]
         return [instance for instance in held if isinstance(instance, SourceInstance)]
 
-    def _upkeeps(self) -> list[GroupUpkeep]:
-        held = [held.instance for held in list(self._held.values())]
-        schedules = [i.schedule for i in held if isinstance(i, ScheduleInstance)]
-        return [schedule for schedule in schedules if isinstance(schedule, GroupUpkeep)]
+    def _upkeeps(self) -> dict[str, GroupUpkeep]:
+        found = {}
+        for name, held in list(self._held.items()):
+            if isinstance(held.instance, ScheduleInstance):
+                schedule = held.instance.schedule
+                if isinstance(schedule, GroupUpkeep):
+                    found[name] = schedule
+        return found
 
     def get(self, name: str) -> Instance | None:
         """Return a connector that runs here. For any thread."""

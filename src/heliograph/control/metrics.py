@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 
 from heliograph.control.audits import DrillStatus, VerifyStatus
-from heliograph.control.flow_status import FlowStatus, PartitionStatus, Spread, State
+from heliograph.control.flow_status import FlowStatus, KeptGroups, PartitionStatus, Spread, State
 from heliograph.control.usage import Usage
 from heliograph.dataplane.latency import BOUNDS_MS
 from heliograph.dataplane.partitions import LOSSES
@@ -54,13 +54,16 @@ LIMITS = Limits()
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """All of a process at one moment: `now` is of a monotonic clock, `time_ms` since 1970."""
+    """All of a process at one moment: `now` is of a monotonic clock, `time_ms` since 1970.
+
+    `flows` are those whose source connectors are here, `groups` those of its checkpoint connectors.
+    """
 
     now: float
     time_ms: float
     flows: Sequence[FlowStatus]
     partitions: Mapping[str, Sequence[PartitionStatus]] = field(default_factory=dict)
-    groups: Mapping[str, Sequence[GroupStatus]] = field(default_factory=dict)
+    groups: Sequence[KeptGroups] = ()
     audits: Sequence[DrillStatus | VerifyStatus] = ()
     usage: Mapping[str, Usage] = field(default_factory=dict)
 
@@ -95,8 +98,12 @@ class _Progress:
 
 @dataclass(slots=True)
 class _Rounds:
-    """The rounds of a flow's checkpoints, as far as they were seen: when, and how long they took."""
+    """The rounds of a connector's checkpoints, as far as they were seen: when, and how long they took.
 
+    Before the first good one, `since` is when there was first a look.
+    """
+
+    since: float
     runs: int = -1
     done_at: float | None = None
     seen: list[tuple[float, float]] = field(default_factory=list)
@@ -107,6 +114,9 @@ class _Rounds:
             self.seen = [each for each in self.seen if now - each[0] <= 2 * _WINDOW]
             self.seen.append((now, chore.seconds * 1000))
         self.runs = chore.runs
+
+    def age(self, now: float) -> float:
+        return now - (self.since if self.done_at is None else self.done_at)
 
     def spread(self) -> Spread | None:
         took = [ms for _, ms in self.seen]
@@ -129,7 +139,9 @@ class Observer:
             self._forget(snapshot)
             for status in snapshot.flows:
                 _put_flow(page, status)
-                self._note(snapshot.now, status)
+                if status.state is State.RUNNING:
+                    self._running_at[status.flow] = snapshot.now
+            _put_chores(page, snapshot)
             self._put_partitions(page, snapshot, limits)
             self._put_groups(page, snapshot, limits)
         _put_audits(page, snapshot.audits)
@@ -145,17 +157,13 @@ class Observer:
                 key = flow, partition.topic, partition.partition
                 kept[key] = self._progress.get(key) or _Progress()
         self._progress = kept
-        self._rounds = {flow: self._rounds.get(flow) or _Rounds() for flow in flows}
+        self._rounds = {
+            kept.connector: self._rounds.get(kept.connector) or _Rounds(snapshot.now)
+            for kept in snapshot.groups
+        }
         self._running_at = {
             flow: self._running_at.get(flow, snapshot.now) for flow in flows
         }  # one that never ran counts from the first look
-
-    def _note(self, now: float, status: FlowStatus) -> None:
-        if status.state is State.RUNNING:
-            self._running_at[status.flow] = now
-        for chore in status.chores:
-            if chore.name == _CHECKPOINTS:
-                self._rounds[status.flow].note(now, chore)
 
     def _put_partitions(self, page: Page, snapshot: Snapshot, limits: Limits) -> None:
         topics = {(f, p.topic) for f, its in snapshot.partitions.items() for p in its}
@@ -185,18 +193,25 @@ class Observer:
                     _put_lag(page, ends, partition, age)
 
     def _put_groups(self, page: Page, snapshot: Snapshot, limits: Limits) -> None:
-        total = sum(map(len, snapshot.groups.values()))
+        total = sum(len(kept.groups) for kept in snapshot.groups)
         by_group = total <= limits.groups
         _put(page, metrics.FOLDED, 0 if by_group else total, ("group",))
-        places = sum(len(g.checkpoints) for its in snapshot.groups.values() for g in its)
+        places = sum(len(g.checkpoints) for kept in snapshot.groups for g in kept.groups)
         by_place = by_group and places <= limits.partitions
-        for flow, groups in snapshot.groups.items():
-            ends = split(flow)
-            _put(page, metrics.GROUPS, len(groups), ends)
-            rounds = self._rounds.get(flow) or _Rounds()
-            for group in groups if by_group else ():
+        for kept in snapshot.groups:
+            ends = split(kept.flow)
+            _put(page, metrics.GROUPS, len(kept.groups), ends)
+            for reason, count in _shorten(Counter(kept.skipped.values())).items():
+                _put(page, metrics.GROUPS_SKIPPED, count, (*ends, reason))
+            rounds = self._rounds[kept.connector]
+            for chore in kept.chores:
+                if chore.name == _CHECKPOINTS:
+                    rounds.note(snapshot.now, chore)
+                    age = rounds.age(snapshot.now)
+                    _put(page, metrics.FLOW_CHECKPOINT_AGE, age, ends)
+            for group in kept.groups if by_group else ():
                 if rounds.done_at is not None:
-                    age = snapshot.now - rounds.done_at
+                    age = rounds.age(snapshot.now)
                     _put(page, metrics.CHECKPOINT_AGE, age, (*ends, group.group))
                 if group.skipped is not None:
                     reason = group.skipped[:_REASON_LENGTH]
@@ -241,8 +256,6 @@ def _put_flow(page: Page, status: FlowStatus) -> None:
         _put(page, metrics.SPARK_BATCH_ROWS, status.spark.rows, ends)
     _put_tallies(page, ends, status)
     _put_latencies(page, ends, status)
-    for chore in status.chores:
-        _put_chore(page, ends, chore)
 
 
 def _put_tallies(page: Page, ends: tuple[str, str], status: FlowStatus) -> None:
@@ -253,8 +266,6 @@ def _put_tallies(page: Page, ends: tuple[str, str], status: FlowStatus) -> None:
         _put(page, metrics.FLOW_BATCHES, count, (*ends, verdict))
     for reason, count in losses.items():
         _put(page, metrics.LOSS_ALARMS, count, (*ends, reason))
-    for reason, count in _shorten(Counter(status.skipped_groups.values())).items():
-        _put(page, metrics.GROUPS_SKIPPED, count, (*ends, reason))
 
 
 def _put_latencies(page: Page, ends: tuple[str, str], status: FlowStatus) -> None:
@@ -265,6 +276,18 @@ def _put_latencies(page: Page, ends: tuple[str, str], status: FlowStatus) -> Non
         bounds = (*(str(ms / 1000) for ms in BOUNDS_MS), "+Inf")
         for bound, count in zip(bounds, accumulate(status.latency_counts), strict=True):
             _put(page, metrics.LATENCY, count, (*ends, bound))
+
+
+def _put_chores(page: Page, snapshot: Snapshot) -> None:
+    """Put the chores of both kinds of connectors; a flow's status has those of its groups, too."""
+    of_groups = {(kept.flow, chore.name) for kept in snapshot.groups for chore in kept.chores}
+    for kept in snapshot.groups:
+        for chore in kept.chores:
+            _put_chore(page, split(kept.flow), chore)
+    for status in snapshot.flows:
+        for chore in status.chores:
+            if (status.flow, chore.name) not in of_groups:
+                _put_chore(page, split(status.flow), chore)
 
 
 def _put_chore(page: Page, ends: tuple[str, str], chore: ChoreStatus) -> None:

@@ -22,7 +22,7 @@ from heliograph.control.connect import (
     status_of,
 )
 from heliograph.control.connector_offsets import check_stopped, read_offsets, write_offsets
-from heliograph.control.flow_status import FlowStatus, PartitionStatus
+from heliograph.control.flow_status import FlowStatus, KeptGroups, PartitionStatus
 from heliograph.control.instances import (
     Instance,
     Instances,
@@ -86,6 +86,9 @@ class Supervisor:
 
     def groups(self, flow: str) -> list[GroupStatus]:
         return self._instances.groups(flow)
+
+    def kept_groups(self) -> list[KeptGroups]:
+        return self._instances.kept_groups()
 
     def alive(self) -> bool:
         """Whether this driver can still do its work."""

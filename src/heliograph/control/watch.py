@@ -180,7 +180,7 @@ class Watch:
                     *judge(status, lag),
                     sample,
                     course.worst(at),
-                    len(snapshot.groups.get(status.flow, ())),
+                    sum(len(kept.groups) for kept in snapshot.groups if kept.flow == status.flow),
                     _last(snapshot.audits, status.flow, VerifyStatus),
                     _last(snapshot.audits, status.flow, DrillStatus),
                 )

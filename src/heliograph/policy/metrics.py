@@ -116,7 +116,7 @@ FLOW_BYTES = _counter("flow_bytes", _FLOW, "Bytes that the target acknowledged."
 FLOW_LATENCY = _worst(
     "flow_latency_seconds",
     (*_FLOW, "quantile"),
-    "Replication latency that this share of the records stayed below, since the flow started.",
+    "Replication latency that this share of the records stayed below, since the flow first ran here.",
 )
 LATENCY = Metric(
     "heliograph_replication_latency_seconds",
@@ -193,6 +193,12 @@ GROUPS_SKIPPED = _gauge(
 )
 GROUP_SKIPPED = _worst(
     "group_skipped", (*_GROUP, "reason"), "1 for a group that was not moved on the target."
+)
+FLOW_CHECKPOINT_AGE = _worst(
+    "flow_checkpoint_age_seconds",
+    _FLOW,
+    "The worst heliograph_checkpoint_age_seconds of the flow, however many groups it has; before the first "
+    "translation, the time since its checkpoint connector was first seen.",
 )
 CHECKPOINT_AGE = _worst(
     "checkpoint_age_seconds",
@@ -279,7 +285,10 @@ FAMILIES: tuple[tuple[str, tuple[Metric, ...]], ...] = (
             PARTITION_LAG_SECONDS,
         ),
     ),
-    ("Consumer groups", (GROUPS, GROUPS_SKIPPED, GROUP_SKIPPED, CHECKPOINT_AGE)),
+    (
+        "Consumer groups",
+        (GROUPS, GROUPS_SKIPPED, GROUP_SKIPPED, FLOW_CHECKPOINT_AGE, CHECKPOINT_AGE),
+    ),
     ("Chores", (CHORE_RUNS, CHORE_FAILURES, CHORE_TROUBLES, CHORE_SECONDS, CHORE_BUSY)),
     (
         "Processes and Spark",

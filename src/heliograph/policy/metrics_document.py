@@ -9,8 +9,9 @@ _HEAD = """# Metrics
 Generated from `src/heliograph/policy/metrics.py`; `python -m heliograph.policy.metrics_document` prints it.
 
 `heliograph run` and `heliograph worker` answer `GET /metrics` where their REST API listens, in Prometheus'
-text format. A worker tells of the flows that it copies itself: scrape them all. Where `rest.access.file` is
-set, a scrape needs the role `view`, with `basic_auth` or a bearer token.
+text format. A worker tells of the flows that it copies itself, and of the groups of flows whose checkpoint connector
+it runs: scrape them all. Where `rest.access.file` is set, a scrape needs the role `view`, with `basic_auth` or a
+bearer token.
 
 A scrape looks at what is known anyway; copying costs nothing more for it. Rates, ages and the RPO are told from one
 scrape to the next, so they are there from the second on, and no more exact than the time between two.
@@ -22,7 +23,7 @@ is the source's name.
 
 **Counters** never fall while a process runs: a flow that begins anew after a failure, is paused or restarted, and a
 partition whose topic was made anew go on from where they were. MM2's counts, which are gauges, begin at 0 then, as MM2's do.
-A topic's counters are there as long as the topic is copied.
+A topic's counters are there as long as the topic is copied. Runs of chores begin at 0 with their connector.
 
 **Lag in seconds** is how long the first offset that is not on the target has been on the source, told from where the
 partition ended at earlier scrapes; what lay there before the first scrape counts from then on, or from the timestamp
@@ -32,8 +33,9 @@ was last seen RUNNING: who does not see the source cannot know that nothing came
 **How many series.** Up to 2,000 partitions in all flows of a process have series of their own, 14 each at most. With
 more, none has: what MM2 tells of a partition is then told of a topic, without the label `partition` (counts and
 rates added, ages and latencies the worst), up to 2,000 topics, and beyond that only of flows. Groups
-likewise: up to 500 have their own, with a series per partition as long as these are no more than 2,000. Reasons are at
-most 10 per flow. `heliograph_series_folded` tells what was left out. A scraper moves the limits: `params: {partitions: ["5000"],
+likewise: up to 500 have their own, with a series per partition as long as these are no more than 2,000; with more,
+`heliograph_flow_checkpoint_age_seconds` still tells how old checkpoints are. Reasons are at most 10 per flow.
+`heliograph_series_folded` tells what was left out. A scraper moves the limits: `params: {partitions: ["5000"],
 groups: ["1000"]}` in its configuration.
 
 **Drills and verifies** are those whose reports, `drill-*.json` and `verify-*.json`, are in the folder that `--reports` names:

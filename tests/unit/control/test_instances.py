@@ -8,6 +8,7 @@ from heliograph.control.flow_status import FlowStatus, State
 from heliograph.control.instances import (
     Instance,
     Instances,
+    ScheduleInstance,
     SourceInstance,
     SparkHost,
     Wanted,
@@ -15,6 +16,7 @@ from heliograph.control.instances import (
 )
 from heliograph.errors import ConfigError
 from heliograph.flows.schedule import ChoreStatus
+from heliograph.flows.upkeep import GroupUpkeep, HeartbeatUpkeep
 
 CONFIG = (("topics", "t"),)
 
@@ -113,6 +115,31 @@ def test_a_flow_that_is_paused_or_restarted_counts_on(config: FlowConfig) -> Non
     assert counted(Wanted(CONFIG, TargetState.PAUSED)) == (State.PAUSED, 5, 50)
     assert counted(Wanted(CONFIG, TargetState.STARTED)) == (State.STARTING, 10, 100)
     assert counted(Wanted(CONFIG, TargetState.STARTED, 1)) == (State.STARTING, 15, 150)
+
+
+class Resting(ScheduleInstance):
+    """A connector whose chores are never due."""
+
+    def start(self) -> None:
+        pass
+
+    def stop(self) -> None:
+        pass
+
+
+def test_groups_are_kept_where_the_checkpoint_connector_is(config: FlowConfig) -> None:
+    made = {"groups": GroupUpkeep(config), "heart": HeartbeatUpkeep(config)}
+    instances = Instances(lambda name, _wanted: Resting(made[name], set()))
+    assert instances.kept_groups() == []
+
+    instances.reconcile({name: Wanted(CONFIG, TargetState.STARTED) for name in made})
+
+    (kept,) = instances.kept_groups()
+    assert (kept.connector, kept.flow, kept.groups, kept.skipped) == ("groups", "A->B", (), {})
+    assert "checkpoints" in {chore.name for chore in kept.chores}
+    assert instances.flows({}) == [], "the flow's data is copied elsewhere"
+    instances.reconcile({"groups": Wanted(CONFIG, TargetState.PAUSED)})
+    assert instances.kept_groups() == []
 
 
 RUNNING = FlowStatus(

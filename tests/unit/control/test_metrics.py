@@ -6,6 +6,7 @@ import pytest
 from heliograph.control.audits import DrillStatus, VerifyStatus
 from heliograph.control.flow_status import (
     FlowStatus,
+    KeptGroups,
     PartitionStatus,
     Spread,
     State,
@@ -60,6 +61,11 @@ def partition(index: int = 0, **changed: Any) -> PartitionStatus:
 def group(name: str, skipped: str | None = None) -> GroupStatus:
     places = [TopicPartition("A.t", 0), TopicPartition("A.t", 1)]
     return GroupStatus(name, tuple(Checkpoint(name, place, 5, 4) for place in places), skipped)
+
+
+def kept(*groups: GroupStatus, chore: ChoreStatus = FLOW.chores[0], **changed: Any) -> KeptGroups:
+    skipped = {g.group: g.skipped for g in groups if g.skipped is not None}
+    return replace(KeptGroups("checkpoints of A", "A->B", groups, (chore,), skipped), **changed)
 
 
 def snapshot(now: float = 0.0, flow: FlowStatus = FLOW, **given: Any) -> Snapshot:
@@ -133,16 +139,17 @@ def test_the_rpo_of_a_flow_that_does_not_run_grows_although_its_lag_stands_still
 
 def test_checkpoints_age_until_the_next_good_round() -> None:
     observer = Observer()
-    groups = {"A->B": [group("billing", "in use"), group("audit")]}
+    groups = group("billing", "in use"), group("audit")
 
     def look(now: float, runs: int, failures: int = 0, seconds: float = 0.25) -> Page:
         chore = ChoreStatus("checkpoints", runs, seconds, (), failures)
-        return observer.page(snapshot(now, replace(FLOW, chores=(chore,)), groups=groups))
+        return observer.page(snapshot(now, groups=[kept(*groups, chore=chore)]))
 
     look(0, 1)
     look(20, 1)
     page = look(30, 2, failures=1)
     assert page[metrics.CHECKPOINT_AGE] == {("A", "B", "billing"): 30, ("A", "B", "audit"): 30}
+    assert page[metrics.FLOW_CHECKPOINT_AGE] == {("A", "B"): 30}
     page = look(40, 3, seconds=0.75)
     assert page[metrics.CHECKPOINT_AGE]["A", "B", "audit"] == 0
     latency = [page[metric]["A", "B", "audit", "A.t", "1"] for metric in metrics.CHECKPOINT_LATENCY]
@@ -151,9 +158,64 @@ def test_checkpoints_age_until_the_next_good_round() -> None:
     assert page[metrics.GROUPS] == {("A", "B"): 2}
 
 
+def test_checkpoints_that_never_went_well_age_from_the_first_look_on() -> None:
+    observer = Observer()
+    failed = kept(chore=ChoreStatus("checkpoints", 2, 0.1, ("no",), 2))
+    ages = [
+        observer.page(snapshot(now, groups=[failed]))[metrics.FLOW_CHECKPOINT_AGE]
+        for now in (0, 400)
+    ]
+    assert ages == [{("A", "B"): 0}, {("A", "B"): 400}]
+
+
+def test_groups_are_told_of_where_their_checkpoint_connector_is() -> None:
+    with_groups = Snapshot(5, 5000, [], groups=[kept(group("billing", "in use"))])
+    page = Observer().page(with_groups)
+    assert page[metrics.FLOW_STATE] == {}
+    assert page[metrics.GROUPS] == {("A", "B"): 1}
+    assert page[metrics.GROUPS_SKIPPED] == {("A", "B", "in use"): 1}
+    assert page[metrics.GROUP_SKIPPED] == {("A", "B", "billing", "in use"): 1}
+    assert page[metrics.CHECKPOINT_AGE] == {("A", "B", "billing"): 0}
+    assert len(page[metrics.CHECKPOINT_LATENCY.last]) == 2
+    assert page[metrics.CHORE_RUNS] == {("A", "B", "checkpoints"): 3}
+
+
+def test_a_flow_whose_checkpoint_connector_is_elsewhere_has_no_groups_not_none() -> None:
+    page = Observer().page(snapshot(0, replace(FLOW, chores=FLOW.chores[1:])))
+    assert page[metrics.GROUPS] == page[metrics.GROUPS_SKIPPED] == {}
+    assert page[metrics.FLOW_CHECKPOINT_AGE] == {}
+    assert page[metrics.CHORE_RUNS] == {("A", "B", "topic ACLs"): 2}
+
+
+def test_a_chore_counts_once_though_the_flow_tells_of_it_too() -> None:
+    page = Observer().page(snapshot(0, groups=[kept()]))
+    assert page[metrics.CHORE_RUNS] == {
+        ("A", "B", "checkpoints"): 3,
+        ("A", "B", "topic ACLs"): 2,
+    }
+
+
+def test_two_checkpoint_connectors_of_one_flow_add_up() -> None:
+    observer = Observer()
+
+    def look(now: float, runs: tuple[int, int]) -> Page:
+        chores = [ChoreStatus("checkpoints", n, 0.1) for n in runs]
+        one = kept(group("a"), chore=chores[0])
+        other = kept(group("b"), group("c"), chore=chores[1], connector="another")
+        return observer.page(snapshot(now, groups=[one, other]))
+
+    look(0, (5, 9))
+    page = look(20, (6, 9))
+    assert page[metrics.GROUPS] == {("A", "B"): 3}
+    assert page[metrics.FLOW_CHECKPOINT_AGE] == {("A", "B"): 20}
+    assert page[metrics.CHECKPOINT_AGE] == {
+        ("A", "B", name): age for name, age in (("a", 0), ("b", 20), ("c", 20))
+    }
+
+
 def test_reasons_are_no_more_than_ten_and_another() -> None:
     skipped = {f"g{n}": f"reason {n % 15} {'x' * 300}" for n in range(60)}
-    page = Observer().page(snapshot(0, replace(FLOW, skipped_groups=skipped)))
+    page = Observer().page(snapshot(0, groups=[kept(skipped=skipped)]))
     cells = page[metrics.GROUPS_SKIPPED]
     assert len(cells) == 11
     assert cells["A", "B", "other"] == 20
@@ -216,10 +278,11 @@ def test_too_many_partitions_are_told_of_by_topic_and_too_many_topics_by_flow() 
 
 
 def test_too_many_groups_are_only_counted() -> None:
-    groups = {"A->B": [group("a", "in use"), group("b"), group("c")]}
+    groups = [kept(group("a", "in use"), group("b"), group("c"))]
     page = Observer().page(snapshot(0, groups=groups), Limits(groups=2))
     assert page[metrics.CHECKPOINT_AGE] == page[metrics.CHECKPOINT_LATENCY.last] == {}
     assert page[metrics.GROUPS] == {("A", "B"): 3}
+    assert page[metrics.FLOW_CHECKPOINT_AGE] == {("A", "B"): 0}
     assert page[metrics.FOLDED]["group",] == 3
     page = Observer().page(snapshot(0, groups=groups), Limits(partitions=5))
     assert list(page[metrics.CHECKPOINT_LATENCY.last]) == [
@@ -240,7 +303,7 @@ def test_two_connectors_of_one_flow_add_up() -> None:
 
 def test_what_is_gone_is_forgotten() -> None:
     observer = Observer()
-    observer.page(snapshot())
+    observer.page(snapshot(groups=[kept()]))
     observer.page(snapshot(partitions={"A->B": [partition(1)]}))
     assert list(observer._progress) == [("A->B", "t", 1)]
     observer.page(Snapshot(1, 1000, []))
@@ -255,7 +318,7 @@ def test_every_metric_has_a_value_when_all_is_known() -> None:
         "partitions": {
             "A->B": [partition(record_age_ms=AGES, replication_latency_ms=AGES, stop_kind="loss")]
         },
-        "groups": {"A->B": [group("billing", "in use")]},
+        "groups": [kept(group("billing", "in use"))],
         "audits": [DrillStatus("A->B", 1, True, 0.1, 2.5), VerifyStatus("A->B", 2, None, 7)],
         "usage": {"driver": Usage(1, 2.5, 1 << 20)},
     }
