@@ -178,10 +178,7 @@ def _groups() -> list[Panel]:
         series(
             "Checkpoint age",
             [
-                Query(
-                    f"max by (source, target) (heliograph_checkpoint_age_seconds{{{_GROUPS}}})",
-                    NAME,
-                ),
+                Query(f"heliograph:checkpoint_age_seconds:max{{{FLOWS}}}", NAME),
                 Query("heliograph:threshold_checkpoint_age_seconds", "threshold"),
             ],
             "How long ago groups' offsets were translated: all groups of a flow at once.",
