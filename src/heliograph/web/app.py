@@ -86,7 +86,7 @@ def make_app(herder: Herder, *, read_only: bool = False, shelf: Path = REPORTS) 
 def get_root(request: Request, herder: TheHerder) -> dict[str, str] | Response:
     """Return who this is; to a browser, the page."""
     if page.wants_page(request):
-        return page.serve(request, "index.html")
+        return page.serve_page(request)
     return {
         "version": shapes.version(),
         "commit": "unknown",

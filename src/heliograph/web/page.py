@@ -1,5 +1,6 @@
 """The page: one HTML file, its style and its modules, served as they are, compressed once.
 
+Their addresses hold a digest of all of them, so that a browser keeps them until one changes.
 Nothing on it is from elsewhere, and no script but these files may run, whatever a record, a topic or a
 header says: the policy forbids it, and the modules write text, never HTML.
 """
@@ -31,9 +32,10 @@ _HEADERS = {
     "Content-Security-Policy": _POLICY,
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
-    "Cache-Control": "no-cache",
     "Vary": "Accept, Accept-Encoding",
 }
+_ANEW = "no-store"
+_FOR_GOOD = "private, max-age=31536000, immutable"
 
 router = APIRouter(include_in_schema=False)
 
@@ -45,13 +47,28 @@ class File:
     media_type: str
     plain: bytes
     packed: bytes
-    tag: str
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """All files by their path below /page/DIGEST/, and the page itself, which names them so."""
+
+    digest: str
+    page: File
+    by_path: dict[str, File]
 
 
 @lru_cache(maxsize=1)
-def page_files() -> dict[str, File]:
-    """Return all files by their path below the folder."""
-    return dict(_walk(files("heliograph.web") / "static", ""))
+def page_files() -> Files:
+    """Read the files, once."""
+    plain = dict(_walk(files("heliograph.web") / "static", ""))
+    digest = hashlib.sha256(b"".join(plain[path] for path in sorted(plain))).hexdigest()[:16]
+    page = plain.pop("index.html").replace(b'"/page/', f'"/page/{digest}/'.encode())
+    return Files(
+        digest,
+        _file("index.html", page),
+        {path: _file(path, content) for path, content in plain.items()},
+    )
 
 
 def wants_page(request: Request) -> bool:
@@ -59,31 +76,40 @@ def wants_page(request: Request) -> bool:
     return "text/html" in request.headers.get("accept", "")
 
 
-def serve(request: Request, path: str) -> Response:
-    """Return a file of the page, or that the browser has it already."""
-    found = page_files().get(path)
-    if found is None:
+def serve_page(request: Request) -> Response:
+    """Return the page itself."""
+    return _serve(request, page_files().page, _ANEW)
+
+
+@router.get("/page/{digest}/{path:path}")
+def get_file(request: Request, digest: str, path: str) -> Response:
+    """Return a file of the page; not to one of another version, which would be a mixture."""
+    found = page_files().by_path.get(path)
+    if found is None or digest != page_files().digest:
         raise RestError(404, "HTTP 404 Not Found")
-    headers = {**_HEADERS, "ETag": found.tag}
-    if request.headers.get("if-none-match") == found.tag:
-        return Response(status_code=304, headers=headers)
+    return _serve(request, found, _FOR_GOOD)
+
+
+def _serve(request: Request, found: File, kept: str) -> Response:
+    headers = {**_HEADERS, "Cache-Control": kept}
     body = found.plain
     if "gzip" in request.headers.get("accept-encoding", ""):
         body, headers["Content-Encoding"] = found.packed, "gzip"
     return Response(body, media_type=found.media_type, headers=headers)
 
 
-@router.get("/page/{path:path}")
-def get_file(request: Request, path: str) -> Response:
-    return serve(request, path)
-
-
-def _walk(folder: Traversable, above: str) -> Iterator[tuple[str, File]]:
+def _walk(folder: Traversable, above: str) -> Iterator[tuple[str, bytes]]:
     for entry in folder.iterdir():
         name = above + entry.name
         if entry.is_dir():
             yield from _walk(entry, f"{name}/")
-        elif (suffix := name[name.rfind(".") :]) in _TYPES:
-            plain = entry.read_bytes()
-            tag = f'"{hashlib.sha256(plain).hexdigest()[:20]}"'
-            yield name, File(_TYPES[suffix], plain, gzip.compress(plain, 9, mtime=0), tag)
+        elif _suffix(name) in _TYPES:
+            yield name, entry.read_bytes()
+
+
+def _file(path: str, plain: bytes) -> File:
+    return File(_TYPES[_suffix(path)], plain, gzip.compress(plain, 9, mtime=0))
+
+
+def _suffix(name: str) -> str:
+    return name[name.rfind(".") :]

@@ -106,6 +106,8 @@ async function begin() {
     event.preventDefault();
     document.getElementById("main").focus();
   });
+  const screen = find(parse().parts);
+  if (screen) import(`./screens/${screen.name}.js`).catch(() => {}); // it comes while we ask who we are
   try {
     Object.assign(me, await get("/api/me"));
   } catch (error) {
