@@ -5,6 +5,7 @@ MirrorError
 ├── ClusterUnreachable   bring the cluster or the network back        exit 3
 ├── DeadlinePassed       give it more time, or find what is slow      exit 3
 ├── KafkaFault           the broker said no; `retriable` says whether waiting helps
+│   └── TokenRefused     the identity provider said no
 ├── CorruptRecord        bytes that do not hold what they claim: stop, look
 ├── FlowFenced           somebody else mirrors this flow now
 ├── FlowHeld             the flow was failed over: fail it back, or let it go
@@ -81,6 +82,20 @@ class KafkaFault(MirrorError):
     def __str__(self) -> str:
         then = "It is tried again." if self.retriable else "See the broker's log for the reason."
         return f"{self.doing}: the broker answered {self.error}. {then}"
+
+
+class TokenRefused(KafkaFault):
+    """Whoever hands out tokens gave none; nothing of what was sent or answered is told."""
+
+    def __init__(self, key: str, where: str, answer: str, retriable: bool) -> None:
+        super().__init__(f"get a token from {where}", answer, retriable)
+        self.args = (key, where, answer, retriable)
+        self.key = key
+        self.where = where
+
+    def __str__(self) -> str:
+        then = "It is tried again." if self.retriable else "Check the client's id and secret."
+        return f"{self.key}: {self.where} answered {self.error}, no token. {then}"
 
 
 class CorruptRecord(MirrorError):

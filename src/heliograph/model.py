@@ -45,7 +45,10 @@ class ProducerIdentity:
 
 @dataclass(frozen=True, slots=True)
 class Tls:
-    """Certificates of one client; PEM text or file paths, as `ssl.*` gave them."""
+    """Certificates of one client; PEM text or file paths, as `ssl.*` gave them.
+
+    `cipher_suites` are Java's names of them, none meaning the defaults.
+    """
 
     truststore_location: str | None = None
     truststore_type: str = "JKS"
@@ -58,14 +61,20 @@ class Tls:
     keystore_certificate_chain: str | None = field(default=None, repr=False)
     key_password: str | None = field(default=None, repr=False)
     check_hostname: bool = True
+    protocols: tuple[str, ...] = ("TLSv1.2", "TLSv1.3")
+    cipher_suites: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Sasl:
-    """A login. `options` are those of the JAAS line (username, password and so on)."""
+    """A login. `options` are those of the JAAS line (username, password and so on), then `sasl.*`.
+
+    `tls` is how to reach the place that hands out tokens, where the JAAS line says so.
+    """
 
     mechanism: str
     options: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    tls: Tls | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,12 @@
 import base64
 import logging
 import os
+import socket
 import ssl
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -23,7 +25,7 @@ from heliograph.web.app import make_app
 from heliograph.web.server import Server, make_server
 from tests.fakes import InMemoryHerder
 from tests.golden.connect.story import HEARTBEAT
-from tests.web.certificates import Certificates, encrypt, make_certificates
+from tests.web.certificates import Certificates, encrypt, make_certificates, pkcs12, signed
 
 Serve = Callable[..., Server]
 PASSWORDS = {"vera": "vera's password", "otto": "otto's password", "fay": "fay's password"}
@@ -391,7 +393,7 @@ def test_a_client_without_a_certificate_is_turned_away_where_one_is_required(
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"keystore_type": "JKS"}, "a JKS store cannot be read yet. Convert it to PEM"),
+        ({"keystore_type": "JKS"}, "not usable (it is PEM, not a store of Java's"),
         ({"keystore_location": "/nowhere.pem"}, "not readable (no such file or directory)"),
         ({"keystore_location": __file__}, "not usable"),
         ({"client_auth": "required"}, "ssl.truststore.location is missing"),
@@ -418,6 +420,29 @@ def test_the_key_of_https_may_be_encrypted(
     for wrong in ({"key_password": "guess"}, {}):
         with pytest.raises(ConfigError, match="Check the PEM and its password"):
             serve(HTTPS, **keys(found, **wrong))
+
+
+def test_a_renewed_certificate_is_shown_without_a_restart(
+    serve: Serve, certificates: Certificates, tmp_path: Path
+) -> None:
+    store = pkcs12(tmp_path / "server.p12", certificates.server, "pw")
+    found = keys(certificates._replace(server=store), keystore_password="pw")
+    url = serve(HTTPS, **found | {"listeners.https.ssl.keystore.type": "PKCS12"}).url
+    trusting = ssl.create_default_context(cafile=certificates.authority)
+    address = ("127.0.0.1", int(url.rsplit(":", 1)[1]))
+
+    def shown() -> str:
+        with (
+            socket.create_connection(address, timeout=10) as plain,
+            trusting.wrap_socket(plain, server_hostname="127.0.0.1") as client,
+        ):
+            subject: Any = (client.getpeercert() or {})["subject"]
+            return str(subject[0][0][1])
+
+    assert shown() == "server"
+    renewed = signed(certificates.authority.parent, "renewed")
+    pkcs12(tmp_path / "new.p12", renewed, "pw").replace(store)
+    assert shown() == "renewed"
 
 
 def test_https_needs_a_certificate(serve: Serve) -> None:

@@ -18,6 +18,8 @@ from heliograph.config.settings_security import (
     SASL_MECHANISM,
     SECURITY,
     SECURITY_PROTOCOL,
+    SSL_CIPHER_SUITES,
+    SSL_ENABLED_PROTOCOLS,
     SSL_ENDPOINT_IDENTIFICATION,
     SSL_KEY_PASSWORD,
     SSL_KEYSTORE_CHAIN,
@@ -36,6 +38,7 @@ Side = Literal["source", "target"]
 Role = Literal["consumer", "producer", "admin"]
 
 _NEEDS_LOGIN = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+_MECHANISMS = (*_NEEDS_LOGIN, "OAUTHBEARER", "GSSAPI")
 
 
 def strip_prefix(props: Mapping[str, str], prefix: str) -> dict[str, str]:
@@ -123,12 +126,18 @@ def read_tls(client: Mapping[str, str]) -> Tls:
         keystore_certificate_chain=text(SSL_KEYSTORE_CHAIN),
         key_password=text(SSL_KEY_PASSWORD),
         check_hostname=bool(SSL_ENDPOINT_IDENTIFICATION.read(client)),
+        protocols=tuple(SSL_ENABLED_PROTOCOLS.read(client)) or SSL_ENABLED_PROTOCOLS.default,
+        cipher_suites=tuple(SSL_CIPHER_SUITES.read(client)),
     )
 
 
 def _sasl(client: Mapping[str, str], file: str, prefix: str) -> Sasl:
     """Return the login: the JAAS options, then other `sasl.*` keys under their full names."""
     mechanism = SASL_MECHANISM.read(client).strip().upper()
+    if mechanism not in _MECHANISMS:
+        raise invalid(
+            SASL_MECHANISM.name, client[SASL_MECHANISM.name], f"one of {', '.join(_MECHANISMS)}"
+        )
     raw = client.get(SASL_JAAS_CONFIG.name)
     options: tuple[tuple[str, str], ...] = ()
     if raw is not None:
@@ -144,4 +153,5 @@ def _sasl(client: Mapping[str, str], file: str, prefix: str) -> Sasl:
         for key, value in sorted(client.items())
         if key.startswith("sasl.") and key not in (SASL_JAAS_CONFIG.name, SASL_MECHANISM.name)
     )
-    return Sasl(mechanism, options + others)
+    of_tokens = {key: value for key, value in options if key.startswith("ssl.")}
+    return Sasl(mechanism, options + others, read_tls(of_tokens) if of_tokens else None)

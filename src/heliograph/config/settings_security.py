@@ -79,15 +79,21 @@ SSL_ENDPOINT_IDENTIFICATION = Field(
     "Check that a certificate names its host; empty turns it off.",
     _ALL,
 )
+SSL_ENABLED_PROTOCOLS = Field(
+    "ssl.enabled.protocols", LIST, ("TLSv1.2", "TLSv1.3"), "TLS versions to offer.", _ALL
+)
+SSL_CIPHER_SUITES = Field(
+    "ssl.cipher.suites", LIST, (), "Cipher suites to offer; empty means the defaults.", _ALL
+)
 SASL_MECHANISM = Field("sasl.mechanism", STRING, "GSSAPI", "How to log in.", _ALL)
 SASL_JAAS_CONFIG = Field("sasl.jaas.config", PASSWORD, None, "The login, as one JAAS line.", _ALL)
 
 SECURITY: tuple[Field[object], ...] = (
     SECURITY_PROTOCOL,
-    Field("ssl.protocol", STRING, "TLSv1.3", "TLS version of the context.", _ALL),
+    Field("ssl.protocol", STRING, "TLSv1.3", "Java TLS context; not used.", _ALL),
     Field("ssl.provider", STRING, None, "Java security provider; not used.", _ALL),
-    Field("ssl.cipher.suites", LIST, (), "Cipher suites to offer; empty means the defaults.", _ALL),
-    Field("ssl.enabled.protocols", LIST, ("TLSv1.2", "TLSv1.3"), "TLS versions to offer.", _ALL),
+    SSL_CIPHER_SUITES,
+    SSL_ENABLED_PROTOCOLS,
     SSL_KEYSTORE_TYPE,
     SSL_KEYSTORE_LOCATION,
     SSL_KEYSTORE_PASSWORD,

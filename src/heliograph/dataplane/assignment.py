@@ -82,7 +82,7 @@ def decode_assignment(data: dict[str, Any]) -> Assignment:
             cluster=endpoint["cluster"],
             bootstrap=tuple((host, port) for host, port in endpoint["bootstrap"]),
             client_id=endpoint["client_id"],
-            tls=Tls(**endpoint["tls"]) if endpoint["tls"] else None,
+            tls=_decode_tls(endpoint["tls"]) if endpoint["tls"] else None,
             sasl=_decode_sasl(endpoint["sasl"]) if endpoint["sasl"] else None,
         ),
         limits=Limits(**data["limits"]),
@@ -92,7 +92,13 @@ def decode_assignment(data: dict[str, Any]) -> Assignment:
 
 
 def _decode_sasl(data: dict[str, Any]) -> Sasl:
-    return Sasl(data["mechanism"], tuple((key, value) for key, value in data["options"]))
+    options = tuple((key, value) for key, value in data["options"])
+    return Sasl(data["mechanism"], options, _decode_tls(data["tls"]) if data["tls"] else None)
+
+
+def _decode_tls(data: dict[str, Any]) -> Tls:
+    lists = {name: tuple(data[name]) for name in ("protocols", "cipher_suites")}
+    return Tls(**{**data, **lists})
 
 
 def _decode_share(data: dict[str, Any]) -> Share:

@@ -13,13 +13,15 @@ from kafka import ConsumerRebalanceListener, KafkaConsumer
 from kafka import OffsetAndMetadata as ForeignOffset
 from kafka import TopicPartition as ForeignPartition
 from kafka import errors as foreign
+from kafka.net.sasl.oauth import AbstractTokenProvider
 from kafka.protocol.consumer import LeaveGroupRequest
 
 from heliograph.errors import ClusterUnreachable, DeadlinePassed, KafkaFault, NotTranslated
 from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.groups import find_coordinators
 from heliograph.kafka.tls import tls_context
-from heliograph.model import Endpoint, TopicPartition
+from heliograph.kafka.tokens import token_for
+from heliograph.model import Endpoint, Sasl, TopicPartition
 
 log = logging.getLogger(__name__)
 
@@ -154,7 +156,22 @@ def client_settings(endpoint: Endpoint) -> dict[str, Any]:
         settings["sasl_mechanism"] = endpoint.sasl.mechanism
         settings["sasl_plain_username"] = options.get("username")
         settings["sasl_plain_password"] = options.get("password")
+        if service := options.get("serviceName") or options.get("sasl.kerberos.service.name"):
+            settings["sasl_kerberos_service_name"] = service
+        if endpoint.sasl.mechanism == "OAUTHBEARER":
+            settings["sasl_oauth_token_provider"] = _Tokens(endpoint.sasl)
     return {**settings, "security_protocol": protocol}
+
+
+class _Tokens(AbstractTokenProvider):  # type: ignore[misc]  # kafka-python has no types
+    def __init__(self, sasl: Sasl) -> None:
+        self._sasl = sasl
+
+    def token(self) -> str:
+        return token_for(self._sasl).text
+
+    def extensions(self) -> dict[str, str]:
+        return dict(token_for(self._sasl).extensions)
 
 
 class _Anew(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python has no types

@@ -7,17 +7,19 @@ through `Channel.call`, which negotiates the version of each API once per connec
 import socket
 import ssl
 import struct
+import time
+from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
-from kafka.net.sasl import get_sasl_mechanism
 from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse
 from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 
 from heliograph.errors import CorruptRecord, KafkaFault
 from heliograph.kafka.faults import fault_for
+from heliograph.kafka.sasl import Refused, log_in
 from heliograph.kafka.tls import tls_context
 from heliograph.model import Endpoint, Sasl
 
@@ -28,6 +30,7 @@ _SOCKET_BUFFER = 4 << 20
 _MAX_PARTS = 512  # buffers per sendmsg; the kernel's limit (IOV_MAX) is 1024
 _MAX_FRAME = 512 << 20
 _LENGTH = struct.Struct(">i")
+_SESSION_PART = 0.8  # of a session's life, after which to log in again (KIP-368)
 
 Part = bytes | bytearray | memoryview
 
@@ -44,6 +47,10 @@ class Channel:
         self._client_id = endpoint.client_id
         self.correlation = 0
         self._versions: dict[int, tuple[int, int]] = {}
+        self._sasl = endpoint.sasl
+        self._owed = 0
+        self._early: deque[bytearray] = deque()
+        self._log_in_again_at = float("inf")
         self._socket: socket.socket = socket.create_connection(
             (host, port), timeout=min(CONNECT_TIMEOUT, within).total_seconds()
         )
@@ -53,8 +60,7 @@ class Channel:
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _SOCKET_BUFFER)
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SOCKET_BUFFER)
             if endpoint.tls is not None:
-                context = tls_context(endpoint.tls)
-                self._socket = context.wrap_socket(self._socket, server_hostname=host)
+                self._socket = _shake_hands(self._socket, tls_context(endpoint.tls), host)
             self._socket.settimeout(min(REQUEST_TIMEOUT, within).total_seconds())
             self._negotiate()
             if endpoint.sasl is not None:
@@ -76,7 +82,9 @@ class Channel:
         self._socket.settimeout(within.total_seconds())
 
     def pending(self) -> bool:
-        """Whether decrypted bytes wait inside TLS, where `select` cannot see them."""
+        """Whether bytes wait inside of us or of TLS, where `select` cannot see them."""
+        if self._early:
+            return True
         return isinstance(self._socket, ssl.SSLSocket) and self._socket.pending() > 0
 
     def supports(self, api_key: int, version: int) -> bool:
@@ -92,6 +100,8 @@ class Channel:
 
     def send(self, parts: Sequence[Part]) -> None:
         """Send one frame made of `parts` without joining them."""
+        self._keep_session()
+        self._owed += 1
         total = sum(map(len, parts))
         queue: list[Part] = [_LENGTH.pack(total), *parts]
         if not self._scatter:
@@ -116,6 +126,12 @@ class Channel:
 
     def receive_into(self, buffer: bytearray) -> memoryview:
         """Return the next frame as a view of `buffer`, or of a new one where it is too small."""
+        self._owed -= 1
+        if self._early:
+            return memoryview(self._early.popleft())
+        return self._read_into(buffer)
+
+    def _read_into(self, buffer: bytearray) -> memoryview:
         head = bytearray(4)
         self._fill(memoryview(head))
         (size,) = _LENGTH.unpack(head)
@@ -130,6 +146,7 @@ class Channel:
 
         Any, because kafka-python's messages carry no types.
         """
+        self._keep_session()
         low, high = self._versions.get(request.API_KEY, (0, -1))
         version = min(high, request.max_version if newest is None else newest)
         if version < low:
@@ -142,7 +159,7 @@ class Channel:
         request.with_header(correlation_id=self.correlation, client_id=self._client_id)
         self._socket.sendall(request.encode(header=True, framed=True))
         response = request.header.get_response_class().decode(
-            self.receive(), version=version, header=True
+            self._read_into(bytearray(0)), version=version, header=True
         )
         if response.header.correlation_id != self.correlation:
             raise CorruptRecord(
@@ -170,38 +187,59 @@ class Channel:
             api.api_key: (api.min_version, api.max_version) for api in response.api_keys
         }
 
+    def _keep_session(self) -> None:
+        """Log in again where the session ends soon: a broker hangs up on who goes on without.
+
+        Answers that are owed by then come first, and are kept for whoever asked.
+        """
+        if self._sasl is None or time.monotonic() < self._log_in_again_at:
+            return
+        for _ in range(self._owed - len(self._early)):
+            frame = self._read_into(bytearray(0)).obj
+            assert isinstance(frame, bytearray)
+            self._early.append(frame)
+        try:
+            self._authenticate(self._sasl)
+        except KafkaFault as exc:
+            # The connection ends here; whoever opens the next one is told why it gets none.
+            raise ConnectionAbortedError(str(exc)) from exc
+
     def _authenticate(self, sasl: Sasl) -> None:
         doing = f"authenticate to {self.host}:{self.port} by {sasl.mechanism}"
+        self._log_in_again_at = float("inf")
+        began = time.monotonic()
+        login = log_in(sasl, self.host)
         shaken = self.call(SaslHandshakeRequest(mechanism=sasl.mechanism), newest=1)
         if shaken.error_code:
-            raise fault_for(doing, shaken.error_code)
-        options = dict(sasl.options)
-        mechanism = get_sasl_mechanism(sasl.mechanism)(
-            host=self.host,
-            sasl_mechanism=sasl.mechanism,
-            sasl_plain_username=options.get("username"),
-            sasl_plain_password=options.get("password"),
-            sasl_kerberos_service_name=options.get("serviceName", "kafka"),
-            sasl_kerberos_domain_name=options.get("domainName"),
-            sasl_oauth_token_provider=_StaticToken(options.get("token", "")),
-        )
-        while not mechanism.is_done():
-            answer = self.call(SaslAuthenticateRequest(auth_bytes=mechanism.auth_bytes()))
-            if answer.error_code:
-                raise fault_for(doing, answer.error_code)
-            mechanism.receive(bytes(answer.auth_bytes))
-        if not mechanism.is_authenticated():
-            raise KafkaFault(doing, "SASL_AUTHENTICATION_FAILED", False)
+            offered = ", ".join(map(str, shaken.mechanisms)) or "none"
+            raise KafkaFault(doing, f"that it offers {offered}", retriable=False)
+        lifetime_ms = 0
+        try:
+            message = next(login)
+            while True:
+                answer = self.call(SaslAuthenticateRequest(auth_bytes=message), newest=2)
+                if answer.error_code:
+                    raise fault_for(doing, answer.error_code)
+                lifetime_ms = getattr(answer, "session_lifetime_ms", 0) or 0
+                message = login.send(bytes(answer.auth_bytes))
+        except StopIteration:
+            pass
+        except Refused as exc:
+            raise KafkaFault(doing, f"what no honest broker does: {exc}", False) from exc
+        if lifetime_ms > 0:
+            self._log_in_again_at = began + lifetime_ms / 1000 * _SESSION_PART
 
 
-class _StaticToken:
-    """Hands kafka-python's OAUTHBEARER the token that the JAAS line holds."""
-
-    def __init__(self, token: str) -> None:
-        self._token = token
-
-    def token(self) -> str:
-        return self._token
-
-    def extensions(self) -> dict[str, str]:
-        return {}
+def _shake_hands(plain: socket.socket, context: ssl.SSLContext, host: str) -> ssl.SSLSocket:
+    """Return the encrypted socket; who is not believed is told by the reason and the key."""
+    try:
+        return context.wrap_socket(plain, server_hostname=host)
+    except ssl.SSLCertVerificationError as exc:
+        raise ConnectionAbortedError(
+            f"is not believed ({exc.verify_message}); see ssl.truststore.location"
+        ) from exc
+    except ssl.SSLError as exc:
+        why = (exc.reason or "no reason given").replace("_", " ").lower()
+        raise ConnectionAbortedError(
+            f"TLS failed ({why}); see security.protocol and ssl.*"
+        ) from exc
