@@ -154,6 +154,27 @@ def test_a_stop_outlives_the_reports_that_were_under_way(job: FlowJob) -> None:
         assert job.grant(task.line, Claim("A->B", 0, 2, 2, "writer", "")).shares == ()
 
 
+def test_what_is_waited_for_is_told_across_the_end_of_an_epoch(job: FlowJob) -> None:
+    def read(task: Task, number: int, trouble: str | None) -> None:
+        """Say what a reader of the same task waits for."""
+        claim = Claim("A->B", 0, number, number, "reader", "")
+        job.grant(task.line, claim)
+        told: dict[str, Any] = {"ends": [], "ages": [], "verdicts": {}, "trouble": trouble}
+        job.heard(task.line, claim, {"read": told})
+
+    with closing(Task(job, 1)) as first:
+        first.ask()
+        read(first, 1, "A does not answer")
+        assert job.troubles() == ["A does not answer"]
+        first.finish(10, 11)
+    assert job.troubles() == ["A does not answer"]
+    with closing(Task(job, 2)) as second:
+        second.ask()
+        assert job.troubles() == ["A does not answer"]
+        read(second, 2, None)
+        assert job.troubles() == []
+
+
 def test_a_fenced_job_fences_nobody(job: FlowJob, fatal: list[str]) -> None:
     with closing(Task(job, 1)) as task:
         task.ask()

@@ -43,7 +43,7 @@ class FlowStatus:
     partitions: int
     records: int
     bytes: int
-    lag: int
+    lag: int | None
     epochs: int
     latency_ms: tuple[int | None, int | None]
     verdicts: dict[str, int]
@@ -108,7 +108,7 @@ def status_at_rest(
         partitions=0,
         records=0,
         bytes=0,
-        lag=0,
+        lag=None,
         epochs=0,
         latency_ms=(None, None),
         verdicts={},

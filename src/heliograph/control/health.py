@@ -25,7 +25,7 @@ _AT_REST = {
 }
 
 
-def judge(flow: FlowStatus, lag_seconds: float) -> tuple[Health, str | None]:
+def judge(flow: FlowStatus, lag_seconds: float | None) -> tuple[Health, str | None]:
     """Return how a flow is, and the first thing to know if it is not well."""
     if flow.state is not State.RUNNING:
         return _AT_REST[flow.state], flow.reason
@@ -34,7 +34,7 @@ def judge(flow: FlowStatus, lag_seconds: float) -> tuple[Health, str | None]:
     return Health.GOOD, None
 
 
-def _complaints(flow: FlowStatus, lag_seconds: float) -> Iterator[tuple[Health, str]]:
+def _complaints(flow: FlowStatus, lag_seconds: float | None) -> Iterator[tuple[Health, str]]:
     """Yield what is not well with a flow that runs, the worst first."""
     for sentence in flow.waiting:
         yield Health.BAD, sentence
@@ -44,7 +44,7 @@ def _complaints(flow: FlowStatus, lag_seconds: float) -> Iterator[tuple[Health, 
         yield Health.WARNING, flow.reason
     for sentence in flow.refused:
         yield Health.WARNING, sentence
-    if lag_seconds > LATE:
+    if lag_seconds is not None and lag_seconds > LATE:
         yield (
             Health.WARNING,
             f"the oldest record not yet copied has been waiting for {lag_seconds:.0f} s",

@@ -131,16 +131,19 @@ class Observer:
         self._progress: dict[tuple[str, str, int], _Progress] = {}
         self._rounds: dict[str, _Rounds] = {}
         self._running_at: dict[str, float] = {}
+        self._last: Snapshot | None = None
 
     def page(self, snapshot: Snapshot, limits: Limits = LIMITS) -> Page:
         """Return all numbers, by metric and labels, in the order in which they are declared."""
         page: Page = {metric: {} for metric in metrics.METRICS}
         with self._lock:
+            # Two who look at once may come in the wrong order, and ends that fall would be taken for new topics.
+            if self._last is None or snapshot.now >= self._last.now:
+                self._last = snapshot
+            snapshot = self._last
             self._forget(snapshot)
             for status in snapshot.flows:
                 _put_flow(page, status)
-                if status.state is State.RUNNING:
-                    self._running_at[status.flow] = snapshot.now
             _put_chores(page, snapshot)
             self._put_partitions(page, snapshot, limits)
             self._put_groups(page, snapshot, limits)
@@ -173,24 +176,38 @@ class Observer:
         _put(page, metrics.FOLDED, 0 if by_topic else len(topics), ("topic",))
         for status in snapshot.flows if by_topic else ():
             _put_copied(page, status)
-        for flow, since in self._running_at.items():
-            ends = split(flow)
-            away = snapshot.now - since
+        for flow in self._running_at:
+            self._put_lags(page, snapshot, flow, by_topic, by_partition)
+
+    def _put_lags(
+        self, page: Page, snapshot: Snapshot, flow: str, by_topic: bool, by_partition: bool
+    ) -> None:
+        ends = split(flow)
+        partitions = snapshot.partitions.get(flow, ())
+        ages = []
+        for partition in partitions:
+            progress = self._progress[flow, partition.topic, partition.partition]
+            progress.note(snapshot.now, partition)
+            ages.append(_age(progress, partition, snapshot))
+        if any(s.flow == flow and s.state is State.RUNNING for s in snapshot.flows):
+            if None not in ages:
+                self._running_at[flow] = snapshot.now
             _put(page, metrics.FLOW_LAG_SECONDS, 0.0, ends)
-            _put(page, metrics.FLOW_RPO, away, ends)
-            for partition in snapshot.partitions.get(flow, ()):
-                progress = self._progress[flow, partition.topic, partition.partition]
-                progress.note(snapshot.now, partition)
-                age = _age(progress, partition, snapshot)
-                if partition.stop_kind is not None:
-                    _put(page, metrics.FLOW_STOPPED, 1, (*ends, partition.stop_kind))
-                _put(page, metrics.FLOW_LAG_SECONDS, age, ends)
-                _put(page, metrics.FLOW_RPO, age, ends)
-                if by_topic:
-                    _put_topic(page, ends, partition, age, away)
-                    _put_bean(page, ends, partition, progress.rates, by_partition)
-                if by_partition:
-                    _put_lag(page, ends, partition, age)
+        away = snapshot.now - self._running_at[flow]
+        _put(page, metrics.FLOW_RPO, away, ends)
+        for partition, known in zip(partitions, ages, strict=True):
+            progress = self._progress[flow, partition.topic, partition.partition]
+            # What was there before anybody looked is no younger than our last good look at the flow.
+            age = max(progress.ends.known_for(snapshot.now), away) if known is None else known
+            if partition.stop_kind is not None:
+                _put(page, metrics.FLOW_STOPPED, 1, (*ends, partition.stop_kind))
+            _put(page, metrics.FLOW_LAG_SECONDS, age, ends)
+            _put(page, metrics.FLOW_RPO, age, ends)
+            if by_topic:
+                _put_topic(page, ends, partition, age, away)
+                _put_bean(page, ends, partition, progress.rates, by_partition)
+            if by_partition:
+                _put_lag(page, ends, partition, age)
 
     def _put_groups(self, page: Page, snapshot: Snapshot, limits: Limits) -> None:
         total = sum(len(kept.groups) for kept in snapshot.groups)
@@ -298,16 +315,18 @@ def _put_chore(page: Page, ends: tuple[str, str], chore: ChoreStatus) -> None:
     _put(page, metrics.CHORE_BUSY, chore.busy, (*ends, chore.name))
 
 
-def _age(progress: _Progress, partition: PartitionStatus, snapshot: Snapshot) -> float:
+def _age(progress: _Progress, partition: PartitionStatus, snapshot: Snapshot) -> float | None:
     """Return how long the oldest record that is not copied has been there, in seconds.
 
-    One that was there at the first look is no older than the newest copied one, if that is known.
+    One that was there at the first look is no older than the newest copied one; None if none was copied.
     """
     age = progress.ends.age(snapshot.now, partition.upstream)
     if age is None:
-        age = progress.ends.known_for(snapshot.now)
-        if partition.copied_ms is not None:
-            age = max(age, (snapshot.time_ms - partition.copied_ms) / 1000)
+        if partition.copied_ms is None:
+            return None
+        age = max(
+            progress.ends.known_for(snapshot.now), (snapshot.time_ms - partition.copied_ms) / 1000
+        )
     return max(age, 0.0)
 
 

@@ -73,5 +73,5 @@ def _read_processes() -> Iterator[Process]:
         if folder.name.isdigit():
             try:
                 yield parse_stat((folder / "stat").read_text(errors="replace"))
-            except (FileNotFoundError, ProcessLookupError):
-                continue  # it has just ended
+            except OSError:
+                continue  # it has just ended, or is hidden from us

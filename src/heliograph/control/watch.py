@@ -1,5 +1,6 @@
 """Flows over time: looked at every few seconds, for what one look cannot tell; an hour of it is kept."""
 
+import logging
 import threading
 import time
 from collections import deque
@@ -9,11 +10,13 @@ from datetime import timedelta
 from typing import NamedTuple, TypeVar
 
 from heliograph.control.audits import DrillStatus, VerifyStatus
-from heliograph.control.flow_status import FlowStatus
+from heliograph.control.flow_status import FlowStatus, State
 from heliograph.control.health import Health, judge, unreachable
 from heliograph.control.metrics import Limits, Observer, Snapshot, split
 from heliograph.dataplane.latency import LatencyBuckets
 from heliograph.policy import metrics
+
+log = logging.getLogger(__name__)
 
 _EVERY = 5.0
 _KEPT = int(3600 / _EVERY)
@@ -32,8 +35,8 @@ class Sample(NamedTuple):
     time: float
     rate: float | None
     byte_rate: float | None
-    lag: int
-    lag_seconds: float
+    lag: int | None
+    lag_seconds: float | None
     rpo_seconds: float
     p50_ms: int | None
     p99_ms: int | None
@@ -74,15 +77,19 @@ class _Course:
 
     def __init__(self) -> None:
         self.samples: deque[Sample] = deque(maxlen=_KEPT)
+        self._kept_at = float("-inf")
         self._counts: deque[tuple[float, int, int]] = deque()
         self._latencies: deque[tuple[float, tuple[int, ...]]] = deque()
         self._worst: deque[tuple[int, float]] = deque(maxlen=_HOURS)
 
-    def note(self, now: float, at: float, status: FlowStatus, lag: float, rpo: float) -> Sample:
+    def note(
+        self, now: float, at: float, status: FlowStatus, lag: float | None, rpo: float
+    ) -> Sample:
         rate, byte_rate = self._rates(now, status)
         p50, p99 = self._quantiles(now, status.latency_counts)
         sample = Sample(at, rate, byte_rate, status.lag, lag, rpo, p50, p99)
-        if not self.samples or at - self.samples[-1].time >= _EVERY - _FRESH:
+        if now - self._kept_at >= _EVERY - _FRESH:  # not by the clock on the wall, which may jump
+            self._kept_at = now
             self.samples.append(sample)
         hour = int(at // 3600)
         if self._worst and self._worst[-1][0] == hour:
@@ -160,7 +167,10 @@ class Watch:
 
     def _run(self) -> None:
         while not self._stopping.wait(_EVERY):
-            self.look()
+            try:
+                self.look()
+            except Exception:  # the edge of a thread that must not end
+                log.exception("flows could not be looked at")
 
     def _note(self, snapshot: Snapshot) -> Look:
         page = self._observer.page(snapshot, _FLOWS_ALONE)
@@ -170,7 +180,7 @@ class Watch:
         flows = []
         for status in snapshot.flows:
             course, ends = self._courses[status.flow], split(status.flow)
-            lag = page[metrics.FLOW_LAG_SECONDS][ends]
+            lag = page[metrics.FLOW_LAG_SECONDS].get(ends)
             rpo = page[metrics.FLOW_RPO][ends]
             at = snapshot.time_ms / 1000
             sample = course.note(snapshot.now, at, status, lag, rpo)
@@ -193,9 +203,11 @@ def _last(audits: Sequence[DrillStatus | VerifyStatus], flow: str, kind: type[T]
 
 
 def _clusters(flows: Sequence[FlowStatus]) -> list[ClusterLook]:
-    aliases = dict.fromkeys(alias for flow in flows for alias in split(flow.flow))
+    """Return the clusters; one that no running flow asks is OFF: nobody knows how it is."""
+    asked = {a for flow in flows if flow.state is State.RUNNING for a in split(flow.flow)}
     found = []
-    for alias in sorted(aliases):
+    for alias in sorted({a for flow in flows for a in split(flow.flow)}):
         reason = unreachable(alias, flows)
-        found.append(ClusterLook(alias, Health.BAD if reason else Health.GOOD, reason))
+        well = Health.GOOD if alias in asked else Health.OFF
+        found.append(ClusterLook(alias, Health.BAD if reason else well, reason))
     return found

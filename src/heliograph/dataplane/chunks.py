@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
+from heliograph.errors import CorruptRecord
 from heliograph.wire.record_batch import Extent
 
 SQL_SCHEMA = "index binary, chunk binary"
@@ -52,9 +53,15 @@ def encode_index(sections: list[ChunkSection], *, last: bool = False) -> bytes:
 def decode_index(index: bytes) -> Iterator[ChunkSection]:
     at = 1
     while at < len(index):
+        if len(index) - at < _SECTION.size:
+            raise CorruptRecord(
+                f"the index of a chunk ends {len(index) - at} bytes into a section."
+            )
         slot, upstream, end_offset, count = _SECTION.unpack_from(index, at)
         at += _SECTION.size
         end = at + count * _EXTENT.size
+        if not at <= end <= len(index):
+            raise CorruptRecord(f"the index of a chunk claims {count} batches.")
         extents = [Extent(start, size) for start, size in _EXTENT.iter_unpack(index[at:end])]
         yield ChunkSection(slot, upstream, end_offset, extents)
         at = end

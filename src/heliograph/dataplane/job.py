@@ -167,6 +167,7 @@ class FlowJob:
             self._stream = None
         if self._engine is not None:
             self._engine.seat(self._options.key, 0)
+            self._engine = None  # tasks that have ended are not missed
         self._leases.forget(self._options.key, self)
         self._target.close()
         return drained
@@ -207,7 +208,7 @@ class FlowJob:
     def troubles(self) -> list[str]:
         """Return what tasks are waiting for right now, such as a broker that does not answer."""
         with self._lock:
-            found = {t for a in self._attempts.values() if not a.done for t in a.troubles.values()}
+            found = {t for a in self._attempts.values() for t in a.troubles.values()}
             if self._grant_trouble is not None:
                 found.add(self._grant_trouble)
         starved = self._starved()
@@ -279,6 +280,7 @@ class FlowJob:
     def _new_attempt(self, claim: Claim) -> Attempt:
         """Replace whoever held the slice (invariant B), fencing what was not handed over (A)."""
         with self._lock:
+            before = self._attempts.get(claim.slice_index)
             self._revoke(claim.slice_index)
             members = self._due(claim.slice_index)
             unfenced = [p for p in members if not self._handed_over(p)]
@@ -301,6 +303,9 @@ class FlowJob:
             for partition in members:
                 partition.clean = False
             attempt = Attempt(claim.task, members, resuming)
+            if before is not None:
+                # What the last one waited for, until this one says that it need not.
+                attempt.troubles.update(before.troubles)
             self._attempts[claim.slice_index] = attempt
             self._grant_trouble = None
             return attempt

@@ -89,7 +89,10 @@ class Lease:
         if not data:
             raise self._lost()
         *lines, self._pending = (self._pending + data).split(b"\n")
-        return [json.loads(line) for line in lines]
+        try:
+            return [json.loads(line) for line in lines]
+        except (ValueError, RecursionError) as exc:
+            raise self._lost() from exc
 
     def _lost(self) -> LeaseLost:
         return LeaseLost(self._claim.flow, self._claim.slice_index)

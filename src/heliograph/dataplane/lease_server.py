@@ -20,6 +20,9 @@ from heliograph.errors import ConfigError, MirrorError
 log = logging.getLogger(__name__)
 
 _MAX_LINE = 64 << 20
+_MAX_HELLO = 16 << 10
+_HELLO_SECONDS = 10.0
+_MAX_STRANGERS = 256
 
 
 class Landlord(Protocol):
@@ -50,9 +53,12 @@ class Line:
             self._connection.shutdown(socket.SHUT_RDWR)
 
     def lines(self) -> Iterator[dict[str, Any]]:
+        """Yield what the worker says; the first line, which a stranger may have sent, is short."""
         with self._connection.makefile("rb") as stream:
-            while line := stream.readline(_MAX_LINE):
+            longest = _MAX_HELLO
+            while line := stream.readline(longest):
                 yield json.loads(line)
+                longest = _MAX_LINE
 
 
 class LeaseServer:
@@ -76,6 +82,7 @@ class LeaseServer:
             ) from exc
         port: int = self._listener.getsockname()[1]
         self.address = (driver_host(spark or {}), port)
+        self._strangers = threading.BoundedSemaphore(_MAX_STRANGERS)
         threading.Thread(target=self._accept, name="leases", daemon=True).start()
 
     def register(self, flow: str, landlord: Landlord) -> None:
@@ -97,17 +104,21 @@ class LeaseServer:
                 connection, _ = self._listener.accept()
             except OSError:
                 return
+            if not self._strangers.acquire(blocking=False):
+                connection.close()
+                continue
             threading.Thread(
                 target=self._serve, args=(connection,), name="lease", daemon=True
             ).start()
 
     def _serve(self, connection: socket.socket) -> None:
         with connection:
-            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            with suppress(OSError):  # it may be gone already
+                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             line = Line(connection)
             try:
                 self._converse(line)
-            except (OSError, ValueError, KeyError, TypeError) as exc:
+            except (OSError, ValueError, KeyError, TypeError, RecursionError) as exc:
                 # A peer that breaks off or talks nonsense loses its lease and nothing else.
                 log.debug("lease closed: %s", exc)
             except MirrorError as exc:
@@ -118,7 +129,7 @@ class LeaseServer:
 
     def _converse(self, line: Line) -> None:
         messages = line.lines()
-        claim = Claim(**next(messages, {})["hello"])
+        claim = self._introduced(line, messages)
         if not hmac.compare_digest(claim.secret, self.secret):
             log.warning("a lease was asked for with a wrong secret and refused")
             return
@@ -126,3 +137,14 @@ class LeaseServer:
         line.send({"assignment": landlord.grant(line, claim).encode()})
         for message in messages:
             landlord.heard(line, claim, message)
+
+    def _introduced(self, line: Line, messages: Iterator[dict[str, Any]]) -> Claim:
+        """Return who a stranger says it is; one that does not say it soon is hung up on."""
+        patience = threading.Timer(_HELLO_SECONDS, line.hang_up)
+        patience.daemon = True
+        patience.start()
+        try:
+            return Claim(**next(messages, {})["hello"])
+        finally:
+            patience.cancel()
+            self._strangers.release()

@@ -14,7 +14,8 @@ from heliograph.errors import MirrorError
 from heliograph.kafka.produce import Outgoing
 from heliograph.model import ProducerIdentity
 from heliograph.policy.batches import Verdict, judge
-from heliograph.wire.compression import compress, decompress
+from heliograph.wire.compression import UnfoldsTooFar, compress, decompress
+from heliograph.wire.primitives import Buffer
 from heliograph.wire.record_batch import (
     HEADER_SIZE,
     MAGIC_AT,
@@ -25,7 +26,7 @@ from heliograph.wire.record_batch import (
     restamp,
 )
 from heliograph.wire.records import RawRecord, RecordsBuilder
-from heliograph.wire.unpack import UNPACKED_LIMIT, unpack
+from heliograph.wire.unpack import unpack
 
 
 class RecordTooLarge(MirrorError):
@@ -82,11 +83,18 @@ class Packer:
             yield from self.flush()
             yield pass_batch(self._slot, header, payload)
             return
+        try:
+            plain = decompress(header.codec, payload, self._room) if header.codec else payload
+        except UnfoldsTooFar:
+            # It is small only from outside: there is nothing to gain by merging it.
+            yield from self.flush()
+            yield pass_batch(self._slot, header, payload)
+            return
         merge = self._merge
         if merge is None or merge.codec != header.codec or merge.size + len(view) > self._room:
             yield from self.flush()
             merge = self._merge = _Merge(header.codec)
-        merge.add(header, payload)
+        merge.add(header, payload, plain)
 
     def add_records(self, view: memoryview, records: Sequence[RawRecord]) -> Iterator[Outgoing]:
         """Take some records of one source batch, to be encoded again with its codec."""
@@ -130,7 +138,7 @@ class _Merge:
     def size(self) -> int:
         return self.builder.size
 
-    def add(self, header: BatchHeader, payload: memoryview) -> None:
+    def add(self, header: BatchHeader, payload: memoryview, plain: Buffer) -> None:
         if self.batches == 0:
             self.first = header, payload
         if self.spans and self.upstream == header.base_offset:
@@ -140,7 +148,6 @@ class _Merge:
             self.spans.append((header.base_offset, header.records))
         self.batches += 1
         self.upstream = header.next_offset
-        plain = decompress(header.codec, payload, UNPACKED_LIMIT) if header.codec else payload
         self.builder.add_batch(plain, header.records, header.base_offset, header.base_timestamp)
 
     def finish(self, slot: Slot) -> Outgoing:

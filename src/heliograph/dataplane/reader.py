@@ -160,12 +160,13 @@ class SliceReader:
                     # The writer checks what it writes; what is dropped here is checked here, lest a
                     # flipped bit make a data batch look like a control batch.
                     check_crc(buffer, extent, header)
-                    self._verdicts["dropped"] += 1
                 newest = header.max_timestamp
             if upstream <= position:
                 continue
             if delivers:
                 kept.append(extent)
+            else:
+                self._verdicts["dropped"] += 1
             position = upstream
         self._positions[section.slot] = position
         self._fetcher.moved(section.slot, position)

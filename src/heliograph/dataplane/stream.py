@@ -4,6 +4,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -29,8 +30,11 @@ class Stream:
         return str(exception) if exception else "the stream ended by itself"
 
     def progress(self) -> SparkProgress | None:
-        """Return what Spark finished last, None before the first."""
-        last = self._query.lastProgress
+        """Return what Spark finished last; None before the first, or if it does not tell."""
+        try:
+            last = self._query.lastProgress
+        except (PySparkException, Py4JError):
+            return None  # nothing depends on it; whether the stream has failed is asked elsewhere
         if last is None:
             return None
         return SparkProgress(last.batchId, last.numInputRows, last.batchDuration / 1000)

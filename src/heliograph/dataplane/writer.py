@@ -216,6 +216,8 @@ class SliceWriter:
         self._changed.add(stored.slot)
 
     def _note_latency(self, slot: Slot, batch: Outgoing) -> None:
+        if batch.max_timestamp < 0:
+            return  # its records have none
         took = time.time() * 1000 - batch.max_timestamp
         self._latency.add(took, batch.count)
         slot.took(took, batch.count, batch.max_timestamp)

@@ -331,3 +331,39 @@ def test_every_metric_has_a_value_when_all_is_known() -> None:
         len(labels) == len(metric.labels) for metric, cells in page.items() for labels in cells
     )
     assert page[metrics.VERIFY_OK] == {("A", "B"): -1}
+
+
+def test_a_flow_at_rest_has_no_lag_and_an_rpo_that_grows() -> None:
+    observer = Observer()
+    resting = replace(FLOW, state=State.PAUSED, lag=None)
+    observer.page(snapshot(now=0.0))
+    page = observer.page(replace(snapshot(now=90.0), flows=[resting], partitions={}))
+    assert page[metrics.FLOW_LAG] == {}
+    assert page[metrics.FLOW_LAG_SECONDS] == {}
+    assert page[metrics.FLOW_RPO] == {("A", "B"): 90.0}
+
+
+def test_after_a_rest_the_rpo_counts_on_until_something_was_copied() -> None:
+    observer = Observer()
+    observer.page(snapshot(now=0.0))
+    observer.page(
+        replace(snapshot(now=90.0), flows=[replace(FLOW, state=State.PAUSED)], partitions={})
+    )
+    behind = partition(upstream=0, end_offset=100, lag=100, copied_ms=None)
+    looked = replace(snapshot(now=91.0), partitions={"A->B": [behind]})
+    assert observer.page(looked)[metrics.FLOW_RPO] == {("A", "B"): 91.0}
+    done = replace(behind, upstream=100, lag=0)
+    looked = replace(snapshot(now=92.0), partitions={"A->B": [done]})
+    assert observer.page(looked)[metrics.FLOW_RPO] == {("A", "B"): 0.0}
+
+
+def test_a_look_that_comes_late_changes_nothing() -> None:
+    observer = Observer()
+    first = behind = partition()
+    for second in range(60):
+        behind = replace(first, upstream=10, end_offset=11 + second, lag=1 + second)
+        observer.page(replace(snapshot(now=float(second)), partitions={"A->B": [behind]}))
+    newest = observer.page(replace(snapshot(now=60.0), partitions={"A->B": [behind]}))
+    early = replace(first, upstream=10, end_offset=11, lag=1)
+    late = observer.page(replace(snapshot(now=59.5), partitions={"A->B": [early]}))
+    assert late[metrics.FLOW_LAG_SECONDS] == newest[metrics.FLOW_LAG_SECONDS]

@@ -26,7 +26,9 @@ export async function show(root, _names, signal) {
   });
 }
 
+const WORDS = { good: "answers", bad: "does not answer", off: "nobody asks it now" };
+
 function standing(cluster) {
   if (!cluster) return "…";
-  return [pill(cluster.health, cluster.health === "bad" ? "does not answer" : "answers"), cluster.reason ? h("span", { class: "faint" }, ` ${cluster.reason}`) : null];
+  return [pill(cluster.health, WORDS[cluster.health]), cluster.reason ? h("span", { class: "faint" }, ` ${cluster.reason}`) : null];
 }

@@ -16,7 +16,10 @@ export async function show(root, _names, signal) {
 // The newest first; only those that name `word`, if it is given.
 export async function log(signal, word = "") {
   const list = h("ol", { class: "log", reversed: true });
+  let last = 0;
   const add = (event) => {
+    if (event.number <= last) return; // what was read at first comes again with the stream
+    last = event.number;
     if (!event.message.includes(word)) return;
     list.prepend(line(event));
     while (list.childElementCount > KEPT) list.lastElementChild.remove();

@@ -4,7 +4,7 @@ import { get, send, url } from "../api.js";
 import { chart } from "../chart.js";
 import { h, link, path, replace, swap } from "../dom.js";
 import { ago, bytes, count, millis, rate, seconds, short } from "../format.js";
-import { follow } from "../live.js";
+import { every, follow } from "../live.js";
 import { may } from "../me.js";
 import { action, alarm, figure, flowHead, pill, stateOf } from "../parts.js";
 import { table } from "../table.js";
@@ -47,6 +47,7 @@ export async function show(root, [flow], signal) {
     for (const { chart: drawn, fields } of charts) drawn.set([past.time, ...fields.map((field) => past[field])]);
   });
   await showDetails(details, flow, signal);
+  every(5000, signal, () => showDetails(details, flow, signal).catch(() => {})); // the stream tells of a lost connection
 }
 
 const FIGURES = [
