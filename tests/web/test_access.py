@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from heliograph.config.access import Entry, Role, Token, hash_password, make_token, put_entry
-from heliograph.config.listeners import parse_listen
+from heliograph.config.listeners import parse_listen, read_listener
 from heliograph.errors import ConfigError
 from heliograph.web.access import (
     Access,
@@ -511,3 +511,65 @@ def test_an_entry_keeps_the_owners_mode_and_the_other_lines(tmp_path: Path) -> N
     assert path.read_text() == f"# the team\n{second}\n"
     assert path.stat().st_mode & 0o777 == 0o640
     assert [item.name for item in tmp_path.iterdir()] == ["access"]
+
+
+@pytest.mark.parametrize("character", ["%0A", "%0D", "%00", "%7F", "%C2%85"])
+@pytest.mark.parametrize("path", ["/api/clusters/A/messages{}", "/api/clu{}sters", "/health{}"])
+def test_a_control_character_in_a_path_is_refused_before_anything_else(
+    serve: Serve, gated: httpx.Client, character: str, path: str
+) -> None:
+    address = path.format(character)
+    for answer in (
+        gated.get(address, auth=login("vera")),
+        gated.get(address),
+        httpx.get(serve().url + address),
+    ):
+        assert answer.status_code == 400, address
+        assert "control character" in answer.json()["message"]
+
+
+def test_a_newline_behind_a_path_does_not_turn_a_viewer_into_an_operator(
+    gated: httpx.Client,
+) -> None:
+    path = "/api/clusters/A/messages"
+    assert gated.get(path, auth=login("vera")).status_code == 403
+    assert gated.get(f"{path}%0A", auth=login("vera")).status_code == 400
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["localhost", "LOCALHOST:8083", "127.0.0.1:1", "[::1]:8083", "localhost.", "", "me.home"],
+)
+def test_a_listener_of_this_machine_is_asked_by_its_own_names(
+    herder: InMemoryHerder, host: str
+) -> None:
+    listener = read_listener(
+        {"listeners": "http://127.0.0.1:0", "rest.advertised.host.name": "me.home"}
+    )
+    server = make_server(make_app(herder), listener, {})
+    server.start()
+    try:
+        assert httpx.get(f"{server.url}/connectors", headers={"Host": host}).status_code == 200
+    finally:
+        server.stop()
+
+
+@pytest.mark.parametrize(
+    "host", ["rebound.example", "127.0.0.1.example:8083", "[", "localhost@evil"]
+)
+def test_a_name_of_somebody_else_that_leads_to_this_machine_is_refused(
+    serve: Serve, host: str
+) -> None:
+    answer = httpx.get(f"{serve().url}/connectors", headers={"Host": host})
+    assert answer.status_code == 403
+    assert answer.json()["message"].startswith(f"{host} is not a name of this listener")
+
+
+def test_where_others_come_or_log_in_any_name_of_the_listener_will_do(
+    serve: Serve, gated: httpx.Client
+) -> None:
+    named = {"Host": "mirror.example"}
+    assert gated.get("/connectors", headers=named, auth=login("vera")).status_code == 200
+    port = serve("0.0.0.0:0").url.rsplit(":", 1)[1]
+    answer = httpx.get(f"http://127.0.0.1:{port}/connectors", headers=named)
+    assert answer.status_code == 200

@@ -2,7 +2,8 @@
 
 Reading needs the role view, and operate where records themselves are read. /api/failover needs failover,
 everything else that changes something needs operate.
-/health is open to all: probes ask it. A browser that comes from another site is turned away, whoever it is.
+/health is open to all: probes ask it. A browser that comes from another site is turned away, whoever it is, and
+so is one that was led to this machine's own listener by a name of somebody else's.
 """
 
 import base64
@@ -13,20 +14,22 @@ import re
 import secrets
 import threading
 import time
+import unicodedata
 from asyncio import Semaphore
 from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
+from anyio import CapacityLimiter, to_thread
 from fastapi import FastAPI
-from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
 from starlette.middleware.cors import CORSMiddleware
 
 from heliograph.config.access import Entry, Password, Role, Token, hash_password, read_entries
 from heliograph.config.fields import split_list
+from heliograph.config.listeners import Listener
 from heliograph.config.settings_worker import ACCESS_FILE, ALLOW_METHODS, ALLOW_ORIGIN
 from heliograph.errors import ConfigError
 from heliograph.web.errors import render
@@ -36,12 +39,15 @@ log = logging.getLogger(__name__)
 _READS = ("GET", "HEAD", "OPTIONS")
 _CHECKS_AT_ONCE = 2  # one costs 16 MB and some 60 ms of a core
 _CHECKS_WAITING = 64
+_LOOKS_AT_ONCE = 4  # into the file: on threads that no route takes away
 _TELL_EVERY = timedelta(seconds=10)
+_LOCAL = frozenset({"localhost", "127.0.0.1", "::1"})
 _JETTYS_METHODS = ("GET", "POST", "HEAD")  # what Connect allows where nothing is written
 _ENTRY = "heliograph.entry"
 _RECORDS = re.compile("/api/clusters/[^/]*/messages")
 _CHALLENGES = 'Basic realm="heliograph", charset="UTF-8"', 'Bearer realm="heliograph"'
 
+Given = TypeVar("Given")
 Scope = MutableMapping[str, Any]
 Asgi = Callable[[Scope, Any, Any], Awaitable[None]]
 
@@ -90,6 +96,26 @@ def is_foreign(origin: str, host: str) -> bool:
         return not host or _bare(urlsplit(origin).netloc) != _bare(host)
     except ValueError:
         return True
+
+
+def has_control_characters(path: str) -> bool:
+    """Tell whether a path holds what no name does, and what a route could understand otherwise than the gate."""
+    return any(unicodedata.category(char) == "Cc" for char in path)
+
+
+def host_in(netloc: str) -> str:
+    """Return the host of a Host header, without its port; empty for what is none."""
+    try:
+        return (urlsplit(f"//{netloc}").hostname or "").rstrip(".")
+    except ValueError:
+        return ""
+
+
+def own_hosts(listener: Listener) -> frozenset[str] | None:
+    """Return by which names this machine alone may be asked; None where others reach it anyway."""
+    if not listener.is_local:
+        return None
+    return _LOCAL | {listener.host.lower(), host_in(urlsplit(listener.url).netloc)}
 
 
 def _bare(netloc: str) -> str:
@@ -175,10 +201,18 @@ class Access:
 class Gate:
     """Lets through who may do what is asked, and answers everybody else."""
 
-    def __init__(self, app: Asgi, access: Access | None, friends: re.Pattern[str] | None) -> None:
+    def __init__(
+        self,
+        app: Asgi,
+        access: Access | None,
+        friends: re.Pattern[str] | None,
+        hosts: frozenset[str] | None = None,
+    ) -> None:
         self.app = app
         self._access = access
         self._friends = friends
+        self._hosts = hosts
+        self._looks = CapacityLimiter(_LOOKS_AT_ONCE)
         self._checks = Semaphore(_CHECKS_AT_ONCE)
         self._waiting = 0
         self._told = float("-inf")
@@ -196,9 +230,18 @@ class Gate:
 
     async def _refusal(self, scope: Scope) -> Asgi | None:
         """Return the answer to who may not ask that."""
+        if has_control_characters(scope["path"]):
+            return render(400, "there is a control character in the path. Take it out.")
         headers = Headers(scope=scope)
+        host = headers.get("host", "")
+        if host and self._hosts is not None and host_in(host) not in self._hosts:
+            return render(
+                403,
+                f"{host[:200]} is not a name of this listener, which is for this machine alone. Ask localhost, "
+                f"name it in rest.advertised.host.name, or set {ACCESS_FILE.name}.",
+            )
         origin = headers.get("origin")
-        if origin is not None and self._is_stranger(origin, headers.get("host", "")):
+        if origin is not None and self._is_stranger(origin, host):
             return render(
                 403,
                 f"a page of {origin[:200]} may not ask this. "
@@ -218,7 +261,7 @@ class Gate:
         given = parse_authorization(headers.get("authorization", ""))
         if given is None:
             return _who_are_you("this needs a login: a name and a password, or a bearer token.")
-        entry = await run_in_threadpool(access.recall, given)
+        entry = await self._on_a_thread(access.recall, given)
         if entry is None and isinstance(given, Login):
             if self._waiting >= _CHECKS_WAITING:
                 message = "too many logins are being checked. Try again in some seconds."
@@ -238,10 +281,15 @@ class Gate:
         try:
             async with self._checks:
                 # A page asks for many files at once: the first of them has proven the login.
-                known = await run_in_threadpool(access.recall, given)
-                return known or await run_in_threadpool(access.check, given)
+                known = await self._on_a_thread(access.recall, given)
+                return known or await self._on_a_thread(access.check, given)
         finally:
             self._waiting -= 1
+
+    async def _on_a_thread(
+        self, ask: Callable[[Given], Entry | None], given: Given
+    ) -> Entry | None:
+        return await to_thread.run_sync(ask, given, limiter=self._looks)
 
     def _is_stranger(self, origin: str, host: str) -> bool:
         if self._friends is not None and self._friends.fullmatch(origin):
@@ -260,13 +308,14 @@ class Gate:
         self._told = now
 
 
-def guard(app: FastAPI, props: Mapping[str, str]) -> Access | None:
+def guard(app: FastAPI, props: Mapping[str, str], listener: Listener) -> Access | None:
     """Put the gate before an app as these settings say; return who is known, None for everybody."""
     file = ACCESS_FILE.read(props)
     access = Access(Path(str(file).strip())) if file else None
     origins = [origin for origin in split_list(ALLOW_ORIGIN.read(props)) if origin]
     friends = _pattern(origins) if origins else None
-    app.add_middleware(Gate, access=access, friends=friends)
+    hosts = own_hosts(listener) if access is None else None
+    app.add_middleware(Gate, access=access, friends=friends, hosts=hosts)
     if friends is not None:
         methods = [method for method in split_list(ALLOW_METHODS.read(props)) if method]
         app.add_middleware(

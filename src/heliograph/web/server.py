@@ -91,7 +91,7 @@ class Server:
 
 def make_server(app: FastAPI, listener: Listener, props: Mapping[str, str]) -> Server:
     """Return a server of this app as the operator's settings say: TLS, logins, pages of other sites."""
-    access = guard(app, props)
+    access = guard(app, props, listener)
     https = read_https(props) if listener.is_https else None
     asked = any("BasicAuth" in name for name in REST_EXTENSION_CLASSES.read(props))
     if access is None and asked:
