@@ -55,7 +55,7 @@ class Password:
 
     def fits(self, given: str) -> bool:
         """Tell whether that is the password; it takes its time, so not on an event loop."""
-        memory = 256 * self.block * (1 << self.log_cost)
+        memory = 256 * self.block * ((1 << self.log_cost) + self.lanes + 2)
         found = hashlib.scrypt(
             given.encode(),
             salt=self.salt,
@@ -240,7 +240,7 @@ def _proof(text: str) -> Password | Token:
 
 def _is_sound(password: Password) -> bool:
     return (
-        1 <= password.log_cost <= _MAX_LOG_COST
+        1 <= password.log_cost <= min(_MAX_LOG_COST, 16 * password.block - 1)
         and 1 <= password.block <= _MAX_BLOCK
         and 1 <= password.lanes <= _MAX_LANES
         and len(password.salt) >= _SALT_BYTES

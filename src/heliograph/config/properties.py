@@ -16,6 +16,7 @@ import javaproperties
 from heliograph.config.mistakes import InvalidSetting, UnreadableFile
 from heliograph.config.secrets import HIDDEN, is_secret
 
+_LARGEST = 16 << 20
 _LINE_END = re.compile(r"\r\n|\r|\n")
 
 
@@ -68,7 +69,7 @@ class Properties:
 
 
 def read_properties(path: Path) -> Properties:
-    return parse_properties(_read(path), str(path))
+    return parse_properties(read_file(path), str(path))
 
 
 def parse_properties(content: bytes, file: str) -> Properties:
@@ -80,6 +81,7 @@ def parse_properties(content: bytes, file: str) -> Properties:
         for element in javaproperties.parse(content):
             if isinstance(element, javaproperties.KeyValue):
                 key, origin = element.key, Origin(file, line, element.key)
+                _check_text(key + element.value, str(origin))
                 if key in entries:
                     before = entries[key].origin.line
                     warnings.append(
@@ -94,7 +96,7 @@ def parse_properties(content: bytes, file: str) -> Properties:
 
 
 def read_json(path: Path) -> Properties:
-    return parse_json(_read(path), str(path))
+    return parse_json(read_file(path), str(path))
 
 
 def parse_json(content: bytes, file: str) -> Properties:
@@ -106,6 +108,8 @@ def parse_json(content: bytes, file: str) -> Properties:
         raise UnreadableFile(f"{file}:{exc.lineno}", f"not JSON here ({exc.msg})") from None
     except UnicodeDecodeError as exc:
         raise UnreadableFile(file, f"not UTF-8 at byte {exc.start}") from None
+    except (ValueError, RecursionError):
+        raise UnreadableFile(file, "it has a number too long or lists too deep") from None
     if not isinstance(top, dict):
         raise UnreadableFile(f"{file}:1", 'a connector is an object {"key": "value", ...}')
     config = top.get("config")
@@ -122,9 +126,12 @@ def properties_of(config: Mapping[str, str], what: str) -> Properties:
 
 
 def _from_json(key: str, value: Any, file: str, text: str) -> Written | None:
+    _check_text(key, file)
     found = re.search(re.escape(json.dumps(key)) + r"\s*:", text)
     line = text.count("\n", 0, found.start()) + 1 if found else 1
     origin = Origin(file, line, key)
+    if isinstance(value, str):
+        _check_text(value, str(origin))
     match value:
         case None:
             return None
@@ -136,8 +143,22 @@ def _from_json(key: str, value: Any, file: str, text: str) -> Written | None:
             raise InvalidSetting(str(origin), key, "{...}", "a text, a number or true/false")
 
 
-def _read(path: Path) -> bytes:
+def _check_text(text: str, where: str) -> None:
+    """Refuse half a surrogate pair: it can be escaped, but neither be sent nor be shown."""
     try:
-        return path.read_bytes()
+        text.encode()
+    except UnicodeEncodeError as exc:
+        escape = f"\\u{ord(text[exc.start]):04x}"
+        raise UnreadableFile(where, f"{escape} is half a character; write both halves") from None
+
+
+def read_file(path: Path) -> bytes:
+    """Return what a file holds; one that has no end, such as a device, is not read to it."""
+    try:
+        with path.open("rb") as file:
+            content = file.read(_LARGEST + 1)
     except OSError as exc:
         raise UnreadableFile(str(path), f"cannot be read ({exc.strerror})") from exc
+    if len(content) > _LARGEST:
+        raise UnreadableFile(str(path), f"has more than {_LARGEST >> 20} MB")
+    return content

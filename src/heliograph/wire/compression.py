@@ -21,8 +21,14 @@ _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
 _XERIAL_BLOCK_BYTES = 32 * 1024
 _GZIP_WINDOW = 16 + zlib.MAX_WBITS
+_GZIP_STEP = 1 << 10
 _LZ4_MAGIC = b"\x04\x22\x4d\x18"
+_SNAPPY_RATIO = 22  # three bytes say 64 at most
 _I32 = struct.Struct(">i")
+
+
+class UnfoldsTooFar(CorruptRecord):
+    """A payload that is larger inside than whoever looks allows."""
 
 
 def compress(codec: int, data: Buffer) -> bytes:
@@ -85,23 +91,28 @@ def _compress_xerial(data: Buffer) -> bytes:
 
 
 def _decompress_gzip(data: Buffer, limit: int) -> bytes:
+    view = memoryview(data)
     parts: list[bytes] = []
-    room = limit
-    rest: Buffer = data
-    while rest or not parts:
+    room, at = limit, 0
+    while at < len(view) or not parts:
         member = zlib.decompressobj(_GZIP_WINDOW)
-        try:
-            # One byte more than allowed tells "too large" from "exactly full"; 0 would mean no limit.
-            part = member.decompress(rest, room + 1)
-        except zlib.error as exc:
-            raise CorruptRecord(f"a gzip payload cannot be read: {exc}.") from exc
-        if len(part) > room:
-            raise _too_large(limit)
-        if not member.eof:
-            raise CorruptRecord("a gzip payload ends too early.")
-        parts.append(part)
-        room -= len(part)
-        rest = member.unused_data
+        step = _GZIP_STEP
+        while not member.eof:
+            # In steps: the library copies what follows a member, and there may be thousands of them.
+            piece = view[at : at + step]
+            if not piece:
+                raise CorruptRecord("a gzip payload ends too early.")
+            try:
+                # One byte more than allowed tells "too large" from "exactly full"; 0 would be no limit.
+                part = member.decompress(piece, room + 1)
+            except zlib.error as exc:
+                raise CorruptRecord(f"a gzip payload cannot be read: {exc}.") from exc
+            if len(part) > room:
+                raise _too_large(limit)
+            parts.append(part)
+            room -= len(part)
+            at += len(piece) - len(member.unused_data)
+            step *= 2
     return b"".join(parts)
 
 
@@ -132,8 +143,13 @@ def _decompress_snappy(data: Buffer, limit: int) -> bytes:
 
 def _decompress_snappy_block(block: memoryview, room: int, limit: int) -> bytes:
     try:
-        if cramjam.snappy.decompress_raw_len(block) > room:
+        claimed = cramjam.snappy.decompress_raw_len(block)
+        if claimed > room:
             raise _too_large(limit)
+        if claimed > _SNAPPY_RATIO * len(block):
+            raise CorruptRecord(
+                f"a snappy block of {len(block)} bytes claims to unfold to {claimed}."
+            )
         return bytes(cramjam.snappy.decompress_raw(block))
     except cramjam.DecompressionError as exc:
         raise CorruptRecord(f"a snappy payload cannot be read: {exc}.") from exc
@@ -193,4 +209,4 @@ def _unknown(codec: int) -> CorruptRecord:
 
 
 def _too_large(limit: int) -> CorruptRecord:
-    return CorruptRecord(f"a batch unfolds to more than {limit} bytes, the most that is allowed.")
+    return UnfoldsTooFar(f"a batch unfolds to more than {limit} bytes, the most that is allowed.")

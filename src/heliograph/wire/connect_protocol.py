@@ -9,7 +9,7 @@ A task of -1 is the connector itself. Later versions add to the end, and write a
 import struct
 
 from heliograph.errors import CorruptRecord
-from heliograph.wire.primitives import decode_string
+from heliograph.wire.primitives import decode_string, excerpt
 
 _I32 = struct.Struct(">i")
 _CODES_SIZE = 4
@@ -36,7 +36,7 @@ def decode_tasks(assignment: bytes) -> dict[str, list[int]]:
                     tasks.append(task)
     except struct.error as exc:
         raise CorruptRecord(
-            f"bytes {assignment.hex()} are no assignment of a Kafka Connect worker."
+            f"bytes {excerpt(assignment)} are no assignment of a Kafka Connect worker."
         ) from exc
     return found
 

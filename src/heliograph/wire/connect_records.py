@@ -84,6 +84,7 @@ def decode_source_offset(value: bytes | None) -> SourceOffset | None:
     """
     try:
         found = None if value is None else json.loads(value.decode())
+        json.dumps(found, ensure_ascii=False).encode()  # half a surrogate pair is no text
     except (ValueError, RecursionError) as exc:
         raise _corrupt(value) from exc
     match found:

@@ -35,6 +35,7 @@ _STATUS_CONNECTOR = "status-connector-"
 _STATUS_TASK = "status-task-"
 _STATUS_TOPIC = "status-topic-"
 _OF_CONNECTOR = ":connector-"
+_INT32_MAX = (1 << 31) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +144,7 @@ def decode_config_row(key: bytes, value: bytes | None) -> ConfigRow | None:
         return None if index is None else TaskRow(name, index, _properties(key, value))
     if text.startswith(_COMMIT):
         found = _members(key, value)
-        tasks = None if found is None else _whole(key, found, "tasks")
+        tasks = None if found is None else _whole(key, value, found, "tasks")
         return CommitRow(text.removeprefix(_COMMIT), tasks)
     if text.startswith(_TARGET_STATE):
         return TargetStateRow(text.removeprefix(_TARGET_STATE), _target_state(key, value))
@@ -244,7 +245,7 @@ def _status(key: bytes, value: bytes | None) -> Status | None:
             return Status(
                 state,
                 worker_id,
-                _whole(key, found, "generation"),
+                _whole(key, value, found, "generation"),
                 trace if isinstance(trace, str) else None,
                 version if isinstance(version, str) else None,
             )
@@ -281,16 +282,16 @@ def _members(key: bytes, value: bytes | None) -> Json | None:
     return found
 
 
-def _whole(key: bytes, found: Json, name: str) -> int:
+def _whole(key: bytes, value: bytes | None, found: Json, name: str) -> int:
     number = found.get(name)
-    if type(number) is not int or number < 0:
-        raise _corrupt(key, to_java_json(found).encode())
+    if type(number) is not int or not 0 <= number <= _INT32_MAX:
+        raise _corrupt(key, value)
     return number
 
 
 def _corrupt(key: bytes, value: bytes | None) -> CorruptRecord:
     # Not the value: a connector's properties hold passwords.
     return CorruptRecord(
-        f"the row {key.decode(errors='replace')} has a value of {len(value or b'')} bytes that is "
+        f"the row {key[:300].decode(errors='replace')} has a value of {len(value or b'')} bytes that is "
         "not Connect's JSON. Write it anew through the REST API, or delete it."
     )

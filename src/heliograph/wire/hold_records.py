@@ -14,6 +14,9 @@ from enum import Enum
 from heliograph.errors import CorruptRecord
 from heliograph.model import TopicPartition
 
+_INT64_MAX = (1 << 63) - 1
+_LAST_MS = 253_402_300_799_000  # the year 9999, the last that a datetime has
+
 
 class Phase(Enum):
     """How far a flow is on its way out and back."""
@@ -71,17 +74,30 @@ def encode_hold(hold: Hold) -> tuple[bytes, bytes]:
     return hold.flow.encode(), json.dumps(value, separators=(",", ":")).encode()
 
 
+def _text(found: object) -> str:
+    if not isinstance(found, str):
+        raise TypeError(found)
+    found.encode()  # half a surrogate pair is no text
+    return found
+
+
+def _whole(found: object, highest: int = _INT64_MAX) -> int:
+    if type(found) is not int or not -1 <= found <= highest:
+        raise ValueError(found)
+    return found
+
+
 def decode_hold(key: bytes, value: bytes) -> Hold:
     try:
         found = json.loads(value)
         return Hold(
             flow=key.decode(),
-            since_ms=int(found["since"]),
+            since_ms=_whole(found["since"], _LAST_MS),
             phase=Phase(found["phase"]),
-            groups=frozenset(map(str, found["groups"])),
-            action=found["action"],
+            groups=frozenset(map(_text, found["groups"])),
+            action=None if found["action"] is None else _text(found["action"]),
             ranges={
-                TopicPartition(str(topic), int(index)): Range(*map(int, numbers))
+                TopicPartition(_text(topic), _whole(index)): Range(*map(_whole, numbers))
                 for topic, index, *numbers in found["ranges"]
             },
         )

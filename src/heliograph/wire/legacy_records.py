@@ -11,6 +11,7 @@ count from the wrapper's first in magic 1.
 import struct
 import zlib
 from collections.abc import Iterator
+from itertools import islice, pairwise
 from typing import NamedTuple
 
 from heliograph.errors import CorruptRecord
@@ -25,6 +26,7 @@ _CODEC_MASK = 0x07
 _APPEND_TIME = 0x08
 _CRC_START = 16
 _NO_TIMESTAMP = -1
+_RECORD_COST = 128  # see unpack
 
 
 class _Message(NamedTuple):
@@ -40,25 +42,31 @@ class _Message(NamedTuple):
 
 
 def split_messages(data: Buffer, limit: int) -> list[RawRecord]:
-    """Return the records of whole messages in a row, compressed ones unfolded to `limit` bytes each."""
+    """Return the records of whole messages in a row, compressed ones unfolded to `limit` bytes in all."""
     records: list[RawRecord] = []
+    room = limit
     for message in _walk(memoryview(data)):
         if message.attributes & _CODEC_MASK:
-            records += _unwrap(message, limit)
+            inside = _unfold(message, room)
+            records += _unwrap(message, inside, max(limit // _RECORD_COST, len(data)))
+            room -= len(inside)
         else:
             records.append(message.record(message.offset, message.timestamp))
     return records
 
 
-def _unwrap(wrapper: _Message, limit: int) -> list[RawRecord]:
-    inner = list(_walk(memoryview(_unfold(wrapper, limit))))
+def _unwrap(wrapper: _Message, inside: bytes, most: int) -> list[RawRecord]:
+    inner = list(islice(_walk(memoryview(inside)), most + 1))
+    if len(inner) > most:
+        raise _corrupt(wrapper.offset, f"holds more than {most} messages")
     if not inner:
         raise _corrupt(wrapper.offset, "is compressed and holds nothing")
     for message in inner:
         if message.magic != wrapper.magic or message.attributes & _CODEC_MASK:
             raise _corrupt(wrapper.offset, "holds a message that is compressed or of another magic")
     base = wrapper.offset - inner[-1].offset if wrapper.magic else 0
-    if base + inner[0].offset < 0:
+    ordered = all(one.offset < next_.offset for one, next_ in pairwise(inner))
+    if base + inner[0].offset < 0 or not ordered:
         raise _corrupt(wrapper.offset, f"holds inner offsets up to {inner[-1].offset}")
     append_time = wrapper.timestamp if wrapper.attributes & _APPEND_TIME else None
     return [

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from heliograph.errors import CorruptRecord
 from heliograph.model import TopicPartition
-from heliograph.wire.primitives import decode_string, encode_string
+from heliograph.wire.primitives import decode_string, encode_string, excerpt
 
 _I32 = struct.Struct(">i")
 _OFFSETS = struct.Struct(">qq")
@@ -110,5 +110,5 @@ def _decode_partition(data: bytes, at: int) -> TopicPartition:
 
 
 def _corrupt(what: str, key: bytes | None, value: bytes | None) -> CorruptRecord:
-    shown = " and value ".join("null" if data is None else data.hex() for data in (key, value))
+    shown = f"{excerpt(key)} and value {excerpt(value)}"
     return CorruptRecord(f"key {shown} are not {what}. Check what else writes to this topic.")

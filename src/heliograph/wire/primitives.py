@@ -9,6 +9,15 @@ Buffer: TypeAlias = bytes | bytearray | memoryview
 
 _I16 = struct.Struct(">h")
 _STRING_BYTES_MAX = 32767
+_EXCERPT_BYTES = 100
+
+
+def excerpt(data: Buffer | None) -> str:
+    """Return bytes for an error's text: the first of them, however many there are."""
+    if data is None:
+        return "null"
+    more = f"... ({len(data)} bytes)" if len(data) > _EXCERPT_BYTES else ""
+    return bytes(data[:_EXCERPT_BYTES]).hex() + more
 
 
 def encode_string(text: str) -> bytes:
@@ -30,7 +39,7 @@ def decode_string(data: Buffer, at: int) -> tuple[str, int]:
             )
         return str(data[at + 2 : end], "utf-8"), end
     except (struct.error, UnicodeDecodeError) as exc:
-        raise CorruptRecord(f"bytes {bytes(data).hex()} hold no string at {at}.") from exc
+        raise CorruptRecord(f"bytes {excerpt(data)} hold no string at {at}.") from exc
 
 
 def encode_varint(number: int) -> bytes:

@@ -39,6 +39,7 @@ CONTROL = 0x20
 DELETE_HORIZON = 0x40
 
 MAX_SEQUENCE = 0x7FFFFFFF
+_INT64_MAX = (1 << 63) - 1
 
 _HEADER = struct.Struct(">qiibIhiqqqhii")
 _PREFIX = struct.Struct(">qi")
@@ -89,7 +90,10 @@ def next_offset_of(buffer: Buffer, start: int) -> int:
     if buffer[start + MAGIC_AT] >= 2:
         return read_header(buffer, start).next_offset
     # An old message set carries its last offset.
-    return int(_PREFIX.unpack_from(buffer, start)[0]) + 1
+    offset = int(_PREFIX.unpack_from(buffer, start)[0])
+    if not 0 <= offset < _INT64_MAX:
+        raise CorruptRecord(f"an old message set claims to end at offset {offset}")
+    return offset + 1
 
 
 def first_offset_of(header: BatchHeader | None) -> int:
@@ -98,7 +102,16 @@ def first_offset_of(header: BatchHeader | None) -> int:
 
 
 def read_header(buffer: Buffer, start: int) -> BatchHeader:
-    return BatchHeader._make(_HEADER.unpack_from(buffer, start))
+    try:
+        header = BatchHeader._make(_HEADER.unpack_from(buffer, start))
+    except struct.error as exc:
+        raise CorruptRecord(
+            f"a batch of {len(buffer) - start} bytes is shorter than its header"
+        ) from exc
+    delta = header.last_offset_delta
+    if not 0 <= header.base_offset < _INT64_MAX - delta or delta < 0 or header.records < 0:
+        raise _impossible(header)
+    return header
 
 
 def find_batches(buffer: Buffer, start: int, end: int) -> Iterator[Extent]:
@@ -108,7 +121,7 @@ def find_batches(buffer: Buffer, start: int, end: int) -> Iterator[Extent]:
     """
     while end - start >= LOG_OVERHEAD + 5:
         size = LOG_OVERHEAD + _PREFIX.unpack_from(buffer, start)[1]
-        if size < LOG_OVERHEAD + 5:
+        if size < (HEADER_SIZE if buffer[start + MAGIC_AT] >= 2 else LOG_OVERHEAD + 5):
             raise CorruptRecord(f"a batch claims a size of {size} bytes")
         if size > end - start:
             return
@@ -119,6 +132,13 @@ def find_batches(buffer: Buffer, start: int, end: int) -> Iterator[Extent]:
 def crc_matches(batch: memoryview, header: BatchHeader) -> bool:
     """Whether a batch is what its producer and broker wrote."""
     return bool(crc32c(batch[21:]) == header.crc)
+
+
+def _impossible(header: BatchHeader) -> CorruptRecord:
+    return CorruptRecord(
+        f"a batch claims {header.records} records from offset {header.base_offset} "
+        f"to {header.last_offset_delta} after it"
+    )
 
 
 def corrupt_batch(header: BatchHeader) -> CorruptRecord:

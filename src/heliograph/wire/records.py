@@ -215,7 +215,7 @@ def _decode_bytes(data: bytes, at: int) -> tuple[bytes | None, int]:
 class _LoneRecords(dict[int, tuple[bytes, int]]):
     """By size of a payload, how it starts if it is one ordinary record, and where the body starts.
 
-    Filled as sizes turn up; batches that are worth merging are small, so it stays small.
+    Filled as small sizes turn up, so it stays small.
     """
 
     def __missing__(self, size: int) -> tuple[bytes, int]:
@@ -223,8 +223,9 @@ class _LoneRecords(dict[int, tuple[bytes, int]]):
             prefix = encode_varint(size - width)
             if len(prefix) == width:
                 start = prefix + b"\0\0\0"  # no attributes, timestamp delta 0, offset delta 0
-                self[size] = start, len(start)
-                return self[size]
+                if size < _TABLE_SIZE:
+                    self[size] = start, len(start)
+                return start, len(start)
         return b"\xff", 0
 
 

@@ -20,6 +20,7 @@ from heliograph.wire.primitives import (
     decode_varint,
     encode_string,
     encode_varint,
+    excerpt,
 )
 
 _KEY_TAIL = struct.Struct(">iq")
@@ -62,7 +63,7 @@ def decode_segment_key(key: bytes | None) -> tuple[TopicPartition, int]:
         index, upstream = _KEY_TAIL.unpack_from(key or b"", at)
     except (struct.error, CorruptRecord) as exc:
         raise CorruptRecord(
-            f"key {(key or b'').hex()} is not that of a run. Check what else writes to this topic."
+            f"key {excerpt(key)} is not that of a run. Check what else writes to this topic."
         ) from exc
     return TopicPartition(topic, index), upstream
 
@@ -114,6 +115,4 @@ def decode_segment(upstream: int, value: bytes) -> Segment:
 
 
 def _corrupt(value: bytes) -> CorruptRecord:
-    return CorruptRecord(
-        f"value {value[:100].hex()} is no run. Check what else writes to this topic."
-    )
+    return CorruptRecord(f"value {excerpt(value)} is no run. Check what else writes to this topic.")

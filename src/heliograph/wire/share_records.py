@@ -7,7 +7,7 @@ A later version may add members to either; it must not change the sense of these
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from heliograph.errors import CorruptRecord
@@ -38,7 +38,8 @@ def encode_told(told: Told) -> bytes:
 def decode_told(data: bytes) -> Told:
     match _decode(data):
         case {"url": str(url), "generation": int(generation), "connectors": list(names)}:
-            return Told(url, frozenset(map(str, names)), generation)
+            if _are_texts(names):
+                return Told(url, frozenset(names), generation)
     raise _corrupt(data)
 
 
@@ -53,7 +54,8 @@ def decode_given(data: bytes) -> Given:
         return Given("", frozenset())
     match _decode(data):
         case {"leader": str(url), "connectors": list(names), "owners": dict(owners)}:
-            return Given(url, frozenset(map(str, names)), owners)
+            if _are_texts(names) and _are_texts(owners.values()):
+                return Given(url, frozenset(names), owners)
     raise _corrupt(data)
 
 
@@ -63,9 +65,15 @@ def _encode(**members: object) -> bytes:
 
 def _decode(data: bytes) -> object:
     try:
-        return json.loads(data)
+        found = json.loads(data)
+        json.dumps(found, ensure_ascii=False).encode()  # half a surrogate pair is no text
     except (ValueError, RecursionError) as exc:
         raise _corrupt(data) from exc
+    return found
+
+
+def _are_texts(found: Iterable[object]) -> bool:
+    return all(isinstance(its, str) for its in found)
 
 
 def _corrupt(data: bytes) -> CorruptRecord:

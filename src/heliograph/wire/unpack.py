@@ -1,4 +1,11 @@
-"""From one batch of any magic to its records."""
+"""From one batch of any magic to its records, within bounds that only a hostile one meets.
+
+A broker takes a batch by its compressed size, 1 MB unless told otherwise, and does not care what it
+unfolds to. A record costs some 200 bytes here, however small it is, so both are bounded: the bytes, and
+the records to one for 128 of those bytes or one for each byte that came, whichever is more. By default
+that is 256 MB and two million records. A batch that is passed as it is was never unfolded and meets
+neither.
+"""
 
 from heliograph.errors import CorruptRecord
 from heliograph.wire.compression import decompress
@@ -13,19 +20,38 @@ from heliograph.wire.record_batch import (
 )
 from heliograph.wire.records import RawRecord, split_records
 
-UNPACKED_LIMIT = 512 << 20
+UNPACKED_LIMIT = 256 << 20
+_RECORD_COST = 128
 
 
 def unpack(batch: memoryview, limit: int = UNPACKED_LIMIT) -> list[RawRecord]:
     """Return the records of `batch`, its CRC checked, as a consumer would see them."""
-    if batch[MAGIC_AT] < 2:
-        return split_messages(batch, limit)
-    if len(batch) < HEADER_SIZE:
+    if len(batch) <= MAGIC_AT:
         raise CorruptRecord(f"a batch of {len(batch)} bytes is shorter than its header")
+    if batch[MAGIC_AT] < 2:
+        records = split_messages(batch, limit)
+        if records and records[0].offset < 0:
+            raise CorruptRecord(f"an old message set claims offset {records[0].offset}")
+        return records
     header = read_header(batch, 0)
     check_crc(batch, Extent(0, len(batch)), header)
+    if header.magic != 2:
+        raise CorruptRecord(
+            f"the batch at upstream offset {header.base_offset} has magic {header.magic}, which is not known"
+        )
+    if header.records > max(limit // _RECORD_COST, len(batch)):
+        raise CorruptRecord(
+            f"the batch at upstream offset {header.base_offset} claims {header.records} records "
+            f"in {len(batch)} bytes"
+        )
     payload = decompress(header.codec, batch[HEADER_SIZE:], limit)
     append_time = header.max_timestamp if header.attributes & APPEND_TIME else None
-    return split_records(
+    records = split_records(
         payload, header.records, header.base_offset, header.base_timestamp, append_time
     )
+    if records and records[-1].offset >= header.next_offset:
+        raise CorruptRecord(
+            f"the batch at upstream offset {header.base_offset} holds offset {records[-1].offset} "
+            f"and claims to end before {header.next_offset}"
+        )
+    return records
