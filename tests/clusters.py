@@ -164,11 +164,21 @@ class LiveCluster:
 
 
 def start_live_cluster(
-    name: str, folder: Path, *, brokers: int = 1, config: Mapping[str, str] | None = None
+    name: str,
+    folder: Path,
+    *,
+    brokers: int = 1,
+    config: Mapping[str, str] | None = None,
+    heap: str | None = None,
+    proxied: bool = False,
 ) -> LiveCluster:
     """Start a cluster of a test's own; the caller stops it."""
     settings = {**_OPEN_ACLS, **(config or {})}
-    return LiveCluster(start_cluster(name, brokers=brokers, data_root=folder, config=settings))
+    return LiveCluster(
+        start_cluster(
+            name, brokers=brokers, data_root=folder, config=settings, heap=heap, proxied=proxied
+        )
+    )
 
 
 def unique_name() -> str:

@@ -61,6 +61,16 @@ class Cluster:
         return ",".join(f"{LOOPBACK}:{node.port}" for node in self.layout.nodes)
 
     @property
+    def proxied_bootstrap(self) -> str:
+        """What a client is given whose way leads through the proxy."""
+        return ",".join(f"{LOOPBACK}:{node.proxy_port}" for node in self.layout.nodes)
+
+    @property
+    def proxy_routes(self) -> dict[int, int]:
+        """What a Proxy is given: where each of its ports leads to."""
+        return {node.proxy_port: node.proxied_port for node in self.layout.nodes}
+
+    @property
     def pids(self) -> dict[int, int]:
         """The running brokers: id to pid."""
         return {id_: process.pid for id_, process in self._processes().items()}
@@ -178,11 +188,13 @@ def start_cluster(
     data_root: Path | None = None,
     config: Mapping[str, str] | None = None,
     heap: str | None = None,
+    proxied: bool = False,
 ) -> Cluster:
     """Start a cluster, made on first use, and return when every broker serves.
 
     With `port` the brokers listen on port, port+1, port+2. What is None stays as it was when the cluster
     was made: ports free at the time, one broker, no more config. A cluster that runs is left as it is.
+    With `proxied` a new cluster's brokers listen a second time, for those who come through a Proxy.
     """
     folder = _folder(name, data_root)
     with lock(folder.with_name(f".{name}.lock")):
@@ -192,6 +204,8 @@ def start_cluster(
             known.start()
             return known
         layout = _plan_layout(name, known.layout if known else None, port, brokers)
+        if proxied and not known:
+            layout = replace(layout, nodes=_with_proxies(layout.nodes))
         for node in layout.nodes:
             _refuse_taken(name, node.port)
         if config is not None:
@@ -257,6 +271,14 @@ def _plan_layout(name: str, known: Layout | None, port: int | None, brokers: int
         controllers.append(pick_port(taken=[*ports, *controllers]))
     nodes = tuple(Node(index + 1, ports[index], controllers[index]) for index in range(count))
     return replace(known, nodes=nodes) if known else Layout(new_id(), nodes)
+
+
+def _with_proxies(nodes: tuple[Node, ...]) -> tuple[Node, ...]:
+    taken = [port for node in nodes for port in (node.port, node.controller_port)]
+    for _ in range(2 * len(nodes)):
+        taken.append(pick_port(taken))
+    made = iter(taken[-2 * len(nodes) :])
+    return tuple(replace(node, proxied_port=next(made), proxy_port=next(made)) for node in nodes)
 
 
 def _refuse_change(cluster: Cluster, port: int | None, brokers: int | None) -> None:

@@ -25,9 +25,13 @@ logger.raft.level = warn
 
 @dataclass(frozen=True, slots=True)
 class Node:
+    """A broker; with `proxied_port` it listens there too, and tells those who come there `proxy_port`."""
+
     id: int
     port: int
     controller_port: int
+    proxied_port: int = 0
+    proxy_port: int = 0
 
 
 def node_properties(
@@ -36,7 +40,7 @@ def node_properties(
     """Return a broker's server.properties; `config` wins over every default here.
 
     The clients' listener is named CLIENT, so that `listener.security.protocol.map` in `config` can put
-    TLS or SASL on it.
+    TLS or SASL on it. The one behind a proxy is named PROXIED.
     """
     copies = str(min(3, len(nodes)))
     in_sync = str(min(2, len(nodes)))
@@ -48,9 +52,7 @@ def node_properties(
         ),
         "controller.listener.names": "CONTROLLER",
         "inter.broker.listener.name": "CLIENT",
-        "listener.security.protocol.map": "CLIENT:PLAINTEXT,CONTROLLER:PLAINTEXT",
-        "listeners": f"CLIENT://{LOOPBACK}:{node.port},CONTROLLER://{LOOPBACK}:{node.controller_port}",
-        "advertised.listeners": f"CLIENT://{LOOPBACK}:{node.port}",
+        **_listeners(node),
         "log.dirs": str(logs),
         "auto.create.topics.enable": "false",
         "default.replication.factor": copies,
@@ -65,6 +67,22 @@ def node_properties(
         "transaction.state.log.replication.factor": copies,
         "transaction.state.log.min.isr": in_sync,
         **config,
+    }
+
+
+def _listeners(node: Node) -> dict[str, str]:
+    listens = {"CLIENT": node.port, "CONTROLLER": node.controller_port}
+    tells = {"CLIENT": node.port}
+    if node.proxied_port:
+        listens["PROXIED"], tells["PROXIED"] = node.proxied_port, node.proxy_port
+
+    def addresses(ports: Mapping[str, int]) -> str:
+        return ",".join(f"{name}://{LOOPBACK}:{port}" for name, port in ports.items())
+
+    return {
+        "listener.security.protocol.map": ",".join(f"{name}:PLAINTEXT" for name in listens),
+        "listeners": addresses(listens),
+        "advertised.listeners": addresses(tells),
     }
 
 

@@ -27,6 +27,14 @@ def test_only_loopback_is_listened_to_and_every_voter_is_named() -> None:
     assert told["controller.quorum.voters"] == "1@127.0.0.1:9101,2@127.0.0.1:9102,3@127.0.0.1:9103"
 
 
+def test_those_who_come_through_a_proxy_are_sent_back_to_it() -> None:
+    told = node_properties(Node(1, 9001, 9101, 9201, 9301), NODES, Path("/logs"), {})
+
+    assert told["listeners"].endswith(",PROXIED://127.0.0.1:9201")
+    assert told["advertised.listeners"] == "CLIENT://127.0.0.1:9001,PROXIED://127.0.0.1:9301"
+    assert told["listener.security.protocol.map"].endswith(",PROXIED:PLAINTEXT")
+
+
 def test_given_config_wins() -> None:
     told = node_properties(NODES[0], NODES, Path("/logs"), {"auto.create.topics.enable": "true"})
 
