@@ -26,6 +26,8 @@ from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.topics import await_topics, create_topic
 from heliograph.recovery.verify import verify_flow
 from heliograph.recovery.verify_report import Report
+from heliograph.web.app import make_app
+from heliograph.web.server import Server
 
 _CATCH_UP = 60.0
 _SETTINGS = """\
@@ -64,6 +66,10 @@ def demo(
         cleanup.callback(supervisor.stop)
         console.print("Starting the mirror (Spark takes some seconds) ...")
         supervisor.start()
+        server = Server(make_app(supervisor, read_only=True, shelf=folder))
+        server.start()
+        cleanup.callback(server.stop)
+        console.print(f"Look at it at {server.url} while it runs.")
         producers = [
             EdgarProducer(flow.source, *_LOGS[flow.flow.source], rate) for flow in config.flows
         ]
