@@ -5,10 +5,11 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from pathlib import Path
 from typing import Any, cast
 
+from anyio import CapacityLimiter, to_thread
 from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.responses import JSONResponse
 
-from heliograph.control.connect import Herder
+from heliograph.control.connect import Herder, Offset
 from heliograph.control.reports import REPORTS
 from heliograph.web import (
     clusters,
@@ -29,8 +30,11 @@ from heliograph.web import (
 from heliograph.web.asked import TheHerder
 from heliograph.web.errors import add_error_handlers, render
 from heliograph.web.events import Events
+from heliograph.web.inquiries import FOR_GOOD, Inquiries
+from heliograph.web.looking import FAULTS, PATIENCE, as_a_gateway
 from heliograph.web.mirror import Flows
 
+_PROBES = 2  # at a time, on threads that no other route takes away
 _HEALTH = {"healthy": 200, "starting": 503, "unhealthy": 500}
 _router = APIRouter(tags=["worker"])
 _ERRORS: dict[int | str, dict[str, Any]] = {
@@ -45,7 +49,7 @@ Asgi = Callable[[Scope, Any, Any], Awaitable[None]]
 def make_app(herder: Herder, *, read_only: bool = False, shelf: Path = REPORTS) -> FastAPI:
     """Return the API and the page; `shelf` is the folder of reports. OpenAPI is at /openapi.json.
 
-    Routes block, so they run on threads.
+    Routes block, so they run on threads: 40 at most, of which those that ask a cluster leave some free.
     """
     app = FastAPI(
         title="heliograph",
@@ -59,6 +63,9 @@ def make_app(herder: Herder, *, read_only: bool = False, shelf: Path = REPORTS) 
     app.state.events = Events()
     logging.getLogger("heliograph").addHandler(app.state.events)
     app.state.read_only = read_only
+    app.state.cluster_ids = Inquiries[str]()
+    app.state.offsets = Inquiries[list[Offset]]()
+    app.state.probes = CapacityLimiter(_PROBES)
     app.state.levels_changed = {}
     for room in (
         _router,
@@ -82,15 +89,22 @@ def make_app(herder: Herder, *, read_only: bool = False, shelf: Path = REPORTS) 
     return app
 
 
-@_router.get("/", response_model=None, responses=shapes.answers(200, shapes.ROOT))
-def get_root(request: Request, herder: TheHerder) -> dict[str, str] | Response:
+@_router.get("/", response_model=None, responses=FAULTS | shapes.answers(200, shapes.ROOT))
+async def get_root(request: Request, herder: TheHerder) -> dict[str, str] | Response:
     """Return who this is; to a browser, the page."""
     if page.wants_page(request):
         return page.serve_page(request)
+
+    def find() -> str:
+        with as_a_gateway():
+            return herder.cluster_id()
+
+    ids = cast("Inquiries[str]", request.app.state.cluster_ids)
+    cluster_id = await ids.ask("cluster id", find, PATIENCE, most=1, keep=lambda _: FOR_GOOD)
     return {
         "version": shapes.version(),
         "commit": "unknown",
-        "kafka_cluster_id": herder.cluster_id(),
+        "kafka_cluster_id": cluster_id,
     }
 
 
@@ -100,8 +114,9 @@ def get_root(request: Request, herder: TheHerder) -> dict[str, str] | Response:
     | shapes.answers(503, shapes.HEALTH)
     | shapes.answers(500, {"anyOf": [shapes.HEALTH, shapes.ERROR]}),
 )
-def get_health(herder: TheHerder) -> JSONResponse:
-    status, message = herder.health()
+async def get_health(request: Request, herder: TheHerder) -> JSONResponse:
+    limiter = request.app.state.probes
+    status, message = await to_thread.run_sync(herder.health, limiter=limiter)
     return JSONResponse({"status": status, "message": message}, _HEALTH[status])
 
 

@@ -48,10 +48,16 @@ LOOKS = [Depends(_one_of_few)]
 @contextmanager
 def look_at(endpoint: Endpoint, within: timedelta = PATIENCE) -> Iterator[Cluster]:
     """Open a cluster that answers, for one answer; what goes wrong with it is told as a gateway would."""
+    with as_a_gateway(), closing(Cluster(endpoint, within)) as cluster:
+        cluster.describe(())
+        yield cluster
+
+
+@contextmanager
+def as_a_gateway() -> Iterator[None]:
+    """Tell what goes wrong with a cluster by the status that a gateway would have for it."""
     try:
-        with closing(Cluster(endpoint, within)) as cluster:
-            cluster.describe(())
-            yield cluster
+        yield
     except (ClusterUnreachable, DeadlinePassed) as exc:
         raise RestError(504, str(exc)) from exc
     except (KafkaFault, CorruptRecord) as exc:

@@ -1,8 +1,9 @@
 """Connect's routes that drive connectors: states, tasks, restarts, offsets."""
 
-from typing import Annotated, Any
+from datetime import timedelta
+from typing import Annotated, Any, cast
 
-from fastapi import APIRouter, Query, Response
+from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import JSONResponse
 
 from heliograph.config.fields import Part
@@ -18,6 +19,8 @@ from heliograph.web import shapes
 from heliograph.web.asked import TheHerder
 from heliograph.web.bodies import Json, fields_in
 from heliograph.web.errors import unknown_as
+from heliograph.web.inquiries import Inquiries
+from heliograph.web.looking import FAULTS, LOOKS, as_a_gateway
 
 _CHECKS = {
     Part.SOURCE: check_source_offset,
@@ -25,6 +28,8 @@ _CHECKS = {
     Part.HEARTBEAT: check_heartbeat_offset,
 }
 
+_READING = timedelta(seconds=20)  # a worker's topic may hold the positions of many connectors
+_READ_AT_ONCE = 8
 
 router = APIRouter(prefix="/connectors/{connector}", tags=["connectors"])
 
@@ -92,15 +97,21 @@ def restart_task(herder: TheHerder, connector: str, task: int) -> None:
         herder.restart_task(connector, task)
 
 
-@router.get("/offsets", responses=shapes.answers(200, shapes.OFFSETS))
-def get_offsets(herder: TheHerder, connector: str) -> dict[str, Any]:
-    with unknown_as(f"Connector {connector} not found"):
-        return {"offsets": herder.offsets(connector)}
+@router.get("/offsets", responses=FAULTS | shapes.answers(200, shapes.OFFSETS))
+async def get_offsets(request: Request, herder: TheHerder, connector: str) -> dict[str, Any]:
+    def find() -> list[Offset]:
+        with unknown_as(f"Connector {connector} not found"), as_a_gateway():
+            return herder.offsets(connector)
+
+    asked = cast("Inquiries[list[Offset]]", request.app.state.offsets)
+    # Not shared: what was asked for before a change would be told after it.
+    return {"offsets": await asked.ask(object(), find, _READING, most=_READ_AT_ONCE)}
 
 
 @router.patch(
     "/offsets",
     responses=shapes.answers(200, shapes.MESSAGE),
+    dependencies=LOOKS,
     openapi_extra=shapes.takes(shapes.OFFSETS),
 )
 def alter_offsets(herder: TheHerder, connector: str, body: Json) -> dict[str, str]:
@@ -113,7 +124,7 @@ def alter_offsets(herder: TheHerder, connector: str, body: Json) -> dict[str, st
     return {"message": "The offsets for this connector have been altered successfully"}
 
 
-@router.delete("/offsets", responses=shapes.answers(200, shapes.MESSAGE))
+@router.delete("/offsets", responses=shapes.answers(200, shapes.MESSAGE), dependencies=LOOKS)
 def reset_offsets(herder: TheHerder, connector: str) -> dict[str, str]:
     with unknown_as(f"Connector {connector} not found"):
         herder.alter_offsets(connector, None)
