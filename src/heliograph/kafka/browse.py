@@ -1,7 +1,7 @@
 """Records of one partition for somebody to look at: some of them, quickly, and never too many bytes.
 
-What a read_committed consumer would not see is not shown. A batch that cannot be unpacked is told of
-and passed over, so that one can look at what lies behind it.
+What a read_committed consumer would not see is not shown. A batch that cannot be unpacked, or that holds
+too much, is told of and passed over, so that one can look at what lies behind it.
 """
 
 import time
@@ -14,18 +14,22 @@ from kafka.protocol.consumer import FetchRequest
 
 from heliograph.errors import CorruptRecord, KafkaFault
 from heliograph.kafka.cluster import NO_LEADER, Cluster, patiently
+from heliograph.kafka.codecs import misread
 from heliograph.kafka.faults import fault_for
 from heliograph.kafka.fetch import READ_COMMITTED, Section
 from heliograph.kafka.offsets import EARLIEST, LATEST, list_offsets
 from heliograph.kafka.scan import deliverable
 from heliograph.model import TopicPartition
-from heliograph.wire.record_batch import next_offset_of
+from heliograph.wire.record_batch import HEADER_SIZE, MAGIC_AT, next_offset_of, read_header
 from heliograph.wire.records import RawRecord
 from heliograph.wire.unpack import unpack
 
 FETCHED_BYTES: Final = 4 << 20
 SHOWN_BYTES: Final = 4 << 20
 _UNPACKED_BYTES: Final = 64 << 20
+_BATCH_BYTES: Final = 8 << 20
+_BATCH_RECORDS: Final = 100_000
+_RECORD_BYTES: Final = 150  # what a record takes in memory beside its body
 _FETCH_BYTES: Final = 512 << 10
 _READING: Final = timedelta(seconds=3)
 _PATIENCE: Final = timedelta(seconds=2)
@@ -101,11 +105,11 @@ class Browser:
 
     @property
     def _is_spent(self) -> bool:
-        return (
-            self._fetched >= FETCHED_BYTES
-            or self._unpacked >= _UNPACKED_BYTES
-            or time.monotonic() > self._deadline
-        )
+        return self._fetched >= FETCHED_BYTES or self._is_tired
+
+    @property
+    def _is_tired(self) -> bool:
+        return self._unpacked >= _UNPACKED_BYTES or time.monotonic() > self._deadline
 
     def _read(self, begin: int, end: int) -> _Piece:
         """Return all before `end` that is at or in one batch with `begin`, and how far that is."""
@@ -140,14 +144,15 @@ class Browser:
         section = Section(0, 0, 0, 0, 0, tuple(aborted), 0, len(buffer))
         batches, position = deliverable(buffer, section, committed_only=True)
         records: list[RawRecord] = []
+        reached = offset
         for batch in batches:
-            if self._unpacked >= _UNPACKED_BYTES:
-                position = records[-1].offset + 1 if records else offset
+            if self._is_tired:
+                position = reached
                 break
+            after = reached = next_offset_of(batch, 0)
             try:
                 records += self._unpack(batch)
             except CorruptRecord as exc:
-                after = next_offset_of(batch, 0)
                 self._troubles.append(
                     f"{self._partition}: a batch before offset {after} cannot be read ({exc})"
                 )
@@ -155,8 +160,14 @@ class Browser:
         return _Piece(shown, self.end if position is None else position)
 
     def _unpack(self, batch: memoryview) -> list[RawRecord]:
-        unpacked = unpack(batch, _UNPACKED_BYTES)
-        self._unpacked += sum(len(record.body) for record in unpacked)
+        if batch[MAGIC_AT] >= 2 and len(batch) >= HEADER_SIZE:
+            records = read_header(batch, 0).records
+            if records > _BATCH_RECORDS:
+                raise CorruptRecord(
+                    f"it claims {records} records, and {_BATCH_RECORDS} are the most that are looked at."
+                )
+        unpacked = unpack(batch, _BATCH_BYTES)
+        self._unpacked += sum(len(record.body) + _RECORD_BYTES for record in unpacked)
         return unpacked
 
     def _ask_leader(self, offset: int) -> Any:
@@ -186,8 +197,9 @@ class Browser:
         )
         leader, self._leader = self._leader, NO_LEADER
         answer = self._cluster.call(request, leader, newest=12)
-        (topic,) = answer.responses
-        (found,) = topic.partitions
+        with misread(f"what broker {leader} sent of {self._partition}"):
+            (topic,) = answer.responses
+            (found,) = topic.partitions
         if found.error_code:
             raise fault_for(f"read {self._partition}", found.error_code)
         self._leader = leader

@@ -14,7 +14,8 @@ from uuid import UUID
 
 from kafka.protocol.metadata import MetadataRequest
 
-from heliograph.errors import ClusterUnreachable, DeadlinePassed, KafkaFault
+from heliograph.errors import ClusterUnreachable, CorruptRecord, DeadlinePassed, KafkaFault
+from heliograph.kafka.codecs import misread
 from heliograph.kafka.faults import LOST_TOPIC, fault_for, network_faults
 from heliograph.kafka.transport import Channel
 from heliograph.model import Endpoint, TopicPartition
@@ -22,6 +23,7 @@ from heliograph.model import Endpoint, TopicPartition
 T = TypeVar("T")
 
 NO_LEADER = -1
+_UNTOLD = 1000  # partitions that a broker may not have heard of while a topic grows
 _FOREVER = timedelta(days=36_500)
 
 
@@ -55,9 +57,7 @@ class Cluster:
     def close(self) -> None:
         for node in list(self._channels):
             self.drop(node)
-        if self._anyone is not None:
-            self._anyone.close()
-            self._anyone = None
+        self._leave_anyone()
 
     def channel(self, node: int) -> Channel:
         """Return the open channel to broker `node`, connecting if there is none."""
@@ -105,25 +105,10 @@ class Cluster:
         response = self._call_anyone(
             MetadataRequest(topics=wanted, allow_auto_topic_creation=False), newest=12
         )
-        self._addresses = {b.node_id: (b.host, b.port) for b in response.brokers}
-        self._cluster_id = response.cluster_id or ""
-        topics = {}
-        for found in response.topics:
-            if found.error_code in LOST_TOPIC:
-                continue
-            # A topic whose leaders are being elected still has its partitions listed.
-            if found.error_code and not found.partitions:
-                raise fault_for(f"describe topic {found.name}", found.error_code)
-            leaders = {p.partition_index: p.leader_id for p in found.partitions}
-            topics[found.name] = Topic(
-                name=found.name,
-                topic_id=UUID(str(found.topic_id)),
-                leaders=tuple(
-                    leaders.get(i, NO_LEADER) for i in range(max(leaders, default=-1) + 1)
-                ),
-                internal=bool(found.is_internal),
-            )
-        return topics
+        with misread(f"what {self.endpoint.cluster} told of its topics"):
+            self._addresses = {b.node_id: (b.host, b.port) for b in response.brokers}
+            self._cluster_id = response.cluster_id or ""
+            return {t.name: _topic(t) for t in response.topics if t.error_code not in LOST_TOPIC}
 
     def cluster_id(self) -> str:
         """Return the id that the cluster gave itself."""
@@ -136,8 +121,10 @@ class Cluster:
             try:
                 return self._anyone.call(request, newest)
             except OSError:
-                self._anyone.close()
-                self._anyone = None
+                self._leave_anyone()
+            except CorruptRecord:
+                self._leave_anyone()
+                raise
         reasons = []
         candidates = self._candidates()
         for tried, (host, port) in enumerate(candidates):
@@ -147,12 +134,18 @@ class Cluster:
                 return self._anyone.call(request, newest)
             except OSError as exc:
                 reasons.append(f"{host}:{port} {exc.strerror or str(exc) or type(exc).__name__}")
-                if self._anyone is not None:
-                    self._anyone.close()
-                    self._anyone = None
+                self._leave_anyone()
+            except CorruptRecord:
+                self._leave_anyone()
+                raise
         raise ClusterUnreachable(
             self.endpoint.cluster, str(self.endpoint), "; ".join(dict.fromkeys(reasons))
         )
+
+    def _leave_anyone(self) -> None:
+        if self._anyone is not None:
+            self._anyone.close()
+            self._anyone = None
 
     def _left(self) -> timedelta:
         left = self._deadline - time.monotonic()
@@ -168,6 +161,22 @@ class Cluster:
         known = list(self._addresses.values())
         random.shuffle(known)
         return list(dict.fromkeys([*known, *self.endpoint.bootstrap]))
+
+
+def _topic(found: Any) -> Topic:
+    # A topic whose leaders are being elected still has its partitions listed.
+    if found.error_code and not found.partitions:
+        raise fault_for(f"describe topic {found.name}", found.error_code)
+    leaders = {p.partition_index: p.leader_id for p in found.partitions}
+    count = max(leaders, default=-1) + 1
+    if min(leaders, default=0) < 0 or count > len(leaders) + _UNTOLD:
+        raise CorruptRecord(f"topic {found.name} is told to have a partition {count - 1}")
+    return Topic(
+        name=found.name,
+        topic_id=UUID(str(found.topic_id)),
+        leaders=tuple(leaders.get(index, NO_LEADER) for index in range(count)),
+        internal=bool(found.is_internal),
+    )
 
 
 def ask_cluster_id(endpoint: Endpoint) -> str:

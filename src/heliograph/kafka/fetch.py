@@ -139,6 +139,9 @@ class Fetcher:
             if slot in self._subjects:
                 self._leave(self._subjects[slot])
 
+    def fetches(self, slot: int) -> bool:
+        return slot in self._subjects
+
     @property
     def empty(self) -> bool:
         return not self._subjects
@@ -293,7 +296,7 @@ class Fetcher:
     def _decode(self, session: Session, buffer: memoryview) -> tuple[int, list[Section]]:
         try:
             error, session_id, sections = _decode_response(session.version, buffer, self._by_key)
-        except (struct.error, IndexError) as exc:
+        except (struct.error, IndexError, UnicodeDecodeError) as exc:
             raise CorruptRecord(
                 f"broker {session.node} sent a fetch response that ends early"
             ) from exc
@@ -353,7 +356,8 @@ def _decode_response(
             key, at = bytes(buffer[at : at + 16]), at + 16
         else:
             length, at = read_uvarint(buffer, at)
-            key, at = str(buffer[at : at + length - 1], "utf-8"), at + length - 1
+            end = at + max(length - 1, 0)
+            key, at = str(buffer[at:end], "utf-8"), end
         partitions, at = read_uvarint(buffer, at)
         for _ in range(partitions - 1):
             section, at = _decode_partition(buffer, at, key, slots)

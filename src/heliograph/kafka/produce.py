@@ -218,6 +218,8 @@ class Producer:
             answers = list(_decode(frame))
         except (struct.error, UnicodeDecodeError) as exc:
             raise CorruptRecord(f"broker {node} sent a produce response that ends early") from exc
+        if len(answers) != len(request) or {answer[0] for answer in answers} != request.keys():
+            raise CorruptRecord(f"broker {node} answered for other partitions than were sent")
         for partition, error, base_offset, message in answers:
             lane, batch = request[partition]
             self._answered(lane, batch, error, base_offset, message)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
 from typing import NamedTuple
 
-from heliograph.errors import DeadlinePassed, KafkaFault
+from heliograph.errors import CorruptRecord, DeadlinePassed, KafkaFault
 from heliograph.kafka.cluster import Cluster, patiently
 from heliograph.kafka.faults import OFFSET_OUT_OF_RANGE, fault_for, is_retriable
 from heliograph.kafka.fetch import (
@@ -32,6 +32,10 @@ OnGap = Callable[[TopicPartition, int, int], None]
 _WAIT = timedelta(milliseconds=250)
 _SILENCE = timedelta(seconds=60)
 _PATIENCE = timedelta(seconds=30)
+_OPEN_TRANSACTION = timedelta(
+    minutes=16
+)  # brokers give a transaction 15 at most, unless told otherwise
+_PAUSE = 0.05
 
 
 class Scanned(NamedTuple):
@@ -66,6 +70,7 @@ def scan(
             for section, buffer in walk.next_sections():
                 partition = walk.order[section.slot]
                 batches, position = deliverable(buffer, section, committed_only)
+                walk.advance(partition, position)
                 for batch in batches:
                     yield Scanned(partition, batch)
                 if position is not None and position >= ends[partition]:
@@ -95,6 +100,10 @@ class _Walk:
         self._deadline = time.monotonic() + within.total_seconds()
         self.order = sorted(starts)
         self._resumed: dict[TopicPartition, int] = {}
+        self._positions = dict(starts)
+        self._stuck_since: float | None = None
+        # Behind an open transaction there is nothing to be had until it is given up.
+        self._stuck_for = _OPEN_TRANSACTION if committed_only else _SILENCE
         isolation = READ_COMMITTED if committed_only else READ_UNCOMMITTED
         self.fetcher = Fetcher(cluster, FetchLimits(wait=_WAIT, isolation=isolation))
         topics = patiently(
@@ -108,6 +117,7 @@ class _Walk:
 
     def next_sections(self) -> Iterator[tuple[Section, memoryview]]:
         """Yield the good sections of the next responses."""
+        self._check_progress()
         if self.fetcher.homeless:
             patiently(self._place, self._left(_PATIENCE))
         self.fetcher.ask()
@@ -120,10 +130,32 @@ class _Walk:
             if response is None:
                 continue
             for section in response.sections:
+                if not self.fetcher.fetches(section.slot):
+                    continue  # told of twice in one answer
                 if section.error:
                     self._mend(section)
                 else:
                     yield section, response.buffer
+
+    def advance(self, partition: TopicPartition, position: int | None) -> None:
+        """Note how far a section reaches; one that leads back would be asked for again and again."""
+        if position is None:
+            return
+        if position <= self._positions[partition]:
+            raise CorruptRecord(
+                f"{partition}: asked for offset {self._positions[partition]}, a broker sent what "
+                f"ends before {position}"
+            )
+        self._positions[partition] = position
+        self._stuck_since = None
+
+    def _check_progress(self) -> None:
+        now = time.monotonic()
+        if self._stuck_since is None:
+            self._stuck_since = now
+        elif now - self._stuck_since > self._stuck_for.total_seconds():
+            seconds = self._stuck_for.total_seconds()
+            raise KafkaFault("read a topic", f"nothing new for {seconds:.0f} s", retriable=True)
 
     def _left(self, most: timedelta) -> timedelta:
         """Return how long one step may take, or raise if there is no time left for any."""
@@ -150,9 +182,10 @@ class _Walk:
         if section.error == OFFSET_OUT_OF_RANGE:
             first = patiently(lambda: list_offsets(self._cluster, [partition], EARLIEST))[partition]
             self._on_gap(partition, self._starts[partition], first)
-            self._resumed[partition] = first
+            self._resumed[partition] = self._positions[partition] = first
             self.fetcher.moved(section.slot, first)
         elif is_retriable(section.error):
+            time.sleep(_PAUSE)
             self.fetcher.lost_leader([section.slot])
         else:
             raise fault_for(f"read {partition}", section.error)

@@ -18,6 +18,7 @@ from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse
 from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 
 from heliograph.errors import CorruptRecord, KafkaFault
+from heliograph.kafka.codecs import decode_answer, misread
 from heliograph.kafka.faults import fault_for
 from heliograph.kafka.sasl import Refused, log_in
 from heliograph.kafka.tls import tls_context
@@ -29,8 +30,10 @@ CONNECT_TIMEOUT = timedelta(seconds=10)
 _SOCKET_BUFFER = 4 << 20
 _MAX_PARTS = 512  # buffers per sendmsg; the kernel's limit (IOV_MAX) is 1024
 _MAX_FRAME = 512 << 20
+_PROMPT_BYTES = 16 << 20  # a larger answer may take that many times the timeout
 _LENGTH = struct.Struct(">i")
 _SESSION_PART = 0.8  # of a session's life, after which to log in again (KIP-368)
+_SESSION_LEAST = 1.1  # seconds; a broker hangs up on who comes again within one
 
 Part = bytes | bytearray | memoryview
 
@@ -47,13 +50,12 @@ class Channel:
         self._client_id = endpoint.client_id
         self.correlation = 0
         self._versions: dict[int, tuple[int, int]] = {}
+        self._hurried = False
         self._sasl = endpoint.sasl
         self._owed = 0
         self._early: deque[bytearray] = deque()
         self._log_in_again_at = float("inf")
-        self._socket: socket.socket = socket.create_connection(
-            (host, port), timeout=min(CONNECT_TIMEOUT, within).total_seconds()
-        )
+        self._socket = _connect(host, port, min(CONNECT_TIMEOUT, within))
         try:
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
@@ -79,6 +81,7 @@ class Channel:
 
     def wait_up_to(self, within: timedelta) -> None:
         """Give answers that much time from now on, for requests that a broker holds back."""
+        self._hurried = True
         self._socket.settimeout(within.total_seconds())
 
     def pending(self) -> bool:
@@ -133,13 +136,28 @@ class Channel:
 
     def _read_into(self, buffer: bytearray) -> memoryview:
         head = bytearray(4)
-        self._fill(memoryview(head))
+        self._fill(memoryview(head), self._deadline(0))
         (size,) = _LENGTH.unpack(head)
         if not 4 <= size <= _MAX_FRAME:
             raise CorruptRecord(f"{self.host}:{self.port} sent a frame of {size} bytes")
-        frame = memoryview(buffer if size <= len(buffer) else bytearray(size))[:size]
-        self._fill(frame)
-        return frame
+        deadline = self._deadline(size)
+        if size > len(buffer):
+            # No room is made yet for what is only announced.
+            buffer = bytearray(min(size, _PROMPT_BYTES))
+        got = min(size, len(buffer))
+        self._fill(memoryview(buffer)[:got], deadline)
+        while got < size:
+            buffer += bytes(min(got, size - got))
+            self._fill(memoryview(buffer)[got:], deadline)
+            got = len(buffer)
+        return memoryview(buffer)[:size]
+
+    def _deadline(self, size: int) -> float:
+        """Return until when an answer of that size must be there; a large one may take longer."""
+        patience = self._socket.gettimeout() or REQUEST_TIMEOUT.total_seconds()
+        if not self._hurried:
+            patience *= max(1.0, size / _PROMPT_BYTES)
+        return time.monotonic() + patience
 
     def call(self, request: Any, newest: int | None = None) -> Any:
         """Send `request` in the newest version both sides know, at most `newest`; return the response.
@@ -158,21 +176,23 @@ class Channel:
         request.API_VERSION = version
         request.with_header(correlation_id=self.correlation, client_id=self._client_id)
         self._socket.sendall(request.encode(header=True, framed=True))
-        response = request.header.get_response_class().decode(
-            self._read_into(bytearray(0)), version=version, header=True
-        )
+        frame = self._read_into(bytearray(0))
+        response = decode_answer(request, version, frame, f"{self.host}:{self.port}")
         if response.header.correlation_id != self.correlation:
             raise CorruptRecord(
                 f"{self.host}:{self.port} answered another request than the one sent"
             )
         return response
 
-    def _fill(self, view: memoryview) -> None:
+    def _fill(self, view: memoryview, deadline: float) -> None:
         while view:
             got = self._socket.recv_into(view)
             if got == 0:
                 raise ConnectionResetError(f"{self.host}:{self.port} closed the connection")
             view = view[got:]
+            if view and time.monotonic() > deadline:
+                # A socket's timeout is for each part: bytes that trickle in never meet it.
+                raise TimeoutError(f"{self.host}:{self.port} did not finish an answer in time")
 
     def _negotiate(self) -> None:
         request = ApiVersionsRequest(
@@ -183,9 +203,10 @@ class Channel:
             response = self._exchange(ApiVersionsRequest(), 0)
         if response.error_code:
             raise fault_for(f"ask {self.host}:{self.port} for its versions", response.error_code)
-        self._versions = {
-            api.api_key: (api.min_version, api.max_version) for api in response.api_keys
-        }
+        with misread(f"what {self.host}:{self.port} said of its versions"):
+            self._versions = {
+                api.api_key: (api.min_version, api.max_version) for api in response.api_keys
+            }
 
     def _keep_session(self) -> None:
         """Log in again where the session ends soon: a broker hangs up on who goes on without.
@@ -227,7 +248,19 @@ class Channel:
         except Refused as exc:
             raise KafkaFault(doing, f"what no honest broker does: {exc}", False) from exc
         if lifetime_ms > 0:
-            self._log_in_again_at = began + lifetime_ms / 1000 * _SESSION_PART
+            life = max(lifetime_ms / 1000 * _SESSION_PART, _SESSION_LEAST)
+            self._log_in_again_at = began + life
+
+
+def _connect(host: str, port: int, within: timedelta) -> socket.socket:
+    try:
+        return socket.create_connection((host, port), timeout=within.total_seconds())
+    except (
+        ValueError,
+        OverflowError,
+        TypeError,
+    ) as exc:  # a broker may name any place as another's
+        raise ConnectionAbortedError(f"{str(host)[:100]!r}:{port} is no address") from exc
 
 
 def _shake_hands(plain: socket.socket, context: ssl.SSLContext, host: str) -> ssl.SSLSocket:
