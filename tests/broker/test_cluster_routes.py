@@ -363,6 +363,28 @@ def test_large_records_are_shown_a_few_at_a_time_and_the_newest_are_the_last(
     assert told["records"][-1]["value"]["size"] == 900_000
 
 
+def test_a_batch_that_holds_too_much_is_told_of_and_passed_over(
+    window: Window, source: LiveCluster, topic: str
+) -> None:
+    source.create_topic(name=topic)
+    many = {
+        "linger.ms": 10_000,
+        "batch.num.messages": 1_000_000,
+        "batch.size": 100_000_000,
+        "queue.buffering.max.messages": 1_000_000,
+    }
+    packed = {"compression.type": "gzip", "message.max.bytes": 100_000_000}
+    source.produce(topic, [b""] * 100_001, **many, **packed)
+    source.produce(topic, [bytes(9 << 20)], **packed)
+    source.produce(topic, [b"behind them"])
+    for query in ({"offset": 0}, {"last": 2}):
+        told = window.messages(window.source, topic, **query)
+        assert [record["offset"] for record in told["records"]] == [100_002]
+        assert told["next_offset"] == 100_003
+        assert any("claims 100001 records" in trouble for trouble in told["troubles"])
+        assert any("before offset 100002 cannot be read" in t for t in told["troubles"])
+
+
 def test_where_compaction_made_holes_the_next_records_are_shown(
     window: Window, source: LiveCluster, topic: str
 ) -> None:

@@ -1,10 +1,17 @@
-"""Single records of a cluster, and where one record of a flow went."""
+"""Single records of a cluster, and where one record of a flow went.
 
+Not of topics where Connect keeps the configs of connectors: there are passwords in them.
+"""
+
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Annotated
 
 from fastapi import APIRouter, Query
 
+from heliograph.config.flow import FlowConfig
+from heliograph.config.settings_worker import CONFIG_STORAGE_TOPIC
 from heliograph.control.connect import RestError
 from heliograph.flows.source import naming_of
 from heliograph.kafka.browse import Browser, Excerpt
@@ -18,6 +25,8 @@ from heliograph.web.topics import runs_of
 
 router = APIRouter(prefix="/api", tags=["messages"])
 
+_CONFIGS_OF_MM2 = re.compile(r"mm2-configs\..*\.internal")
+_USUAL_CONFIGS = "connect-configs"  # as Connect's own file for workers has it
 _INT64_MAX = 2**63 - 1
 _USUALLY = 50
 
@@ -58,6 +67,10 @@ def list_messages(
     if sum(given is not None for given in (offset, time_ms, last)) != 1:
         raise RestError(400, "say from where: one of offset, time_ms and last, and only one.")
     endpoint, flows = find_cluster(known, alias)
+    if holds_configs(topic, known.sources().values()):
+        raise RestError(
+            403, f"{topic} holds configs of connectors, and so passwords: see connectors."
+        )
     asked = TopicPartition(topic, partition)
     with look_at(endpoint) as cluster:
         _must_exist(cluster, alias, asked)
@@ -91,6 +104,14 @@ def translate(
     remote = naming_of(config).format_remote_topic(config.flow.source, topic)
     found = runs_of(known, flow, TopicPartition(topic, partition))
     return Translated(remote, partition, found.downstream_of(offset) if found else None)
+
+
+def holds_configs(topic: str, flows: Iterable[FlowConfig]) -> bool:
+    """Tell whether a topic, or what it is a copy of, is where configs of connectors are kept."""
+    configs = list(flows)
+    kept = {config.worker.get(CONFIG_STORAGE_TOPIC.name) for config in configs} | {_USUAL_CONFIGS}
+    names = {topic, *(naming_of(config).original_topic(topic) for config in configs)}
+    return not names.isdisjoint(kept) or any(map(_CONFIGS_OF_MM2.fullmatch, names))
 
 
 def _must_exist(cluster: Cluster, alias: str, asked: TopicPartition) -> None:

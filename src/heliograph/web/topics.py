@@ -9,6 +9,7 @@ from itertools import islice
 from typing import Annotated, Final, Literal, cast
 
 from fastapi import APIRouter, Depends, Request
+from starlette.concurrency import run_in_threadpool
 
 from heliograph.config.flow import FlowConfig
 from heliograph.control.connect import RestError
@@ -29,6 +30,7 @@ from heliograph.kafka.offsets import EARLIEST, LATEST, list_offsets
 from heliograph.model import Endpoint, Position, TopicPartition
 from heliograph.policy.runs import RunMap
 from heliograph.policy.topic_configs import ConfigEntry
+from heliograph.web.inquiries import Inquiries
 from heliograph.web.looking import (
     FAULTS,
     LOOKS,
@@ -49,7 +51,10 @@ _RUNS_SHOWN: Final = 200
 _DRIFTED_SHOWN: Final = 500
 _READING: Final = timedelta(seconds=3)
 _COMPARING: Final = timedelta(seconds=8)
-_DRIFT_KEPT_MS: Final = 60_000
+_DRIFT_KEPT: Final = timedelta(seconds=60)
+_TROUBLE_KEPT: Final = timedelta(seconds=15)
+_DRIFT_WAIT: Final = timedelta(seconds=20)
+_DRIFTS_AT_ONCE: Final = 8
 
 
 @dataclass(slots=True)
@@ -126,17 +131,14 @@ class Drift:
     troubles: list[str]
 
 
-_Drifts = dict[str, tuple[FlowConfig, Drift]]
-
-
-async def _drifts(request: Request) -> _Drifts:
+async def _drifts(request: Request) -> Inquiries[Drift]:
     state = request.app.state
     if not hasattr(state, "drifts"):
-        state.drifts = {}
-    return cast(_Drifts, state.drifts)
+        state.drifts = Inquiries[Drift]()
+    return cast("Inquiries[Drift]", state.drifts)
 
 
-_TheDrifts = Annotated[_Drifts, Depends(_drifts)]
+_TheDrifts = Annotated[Inquiries[Drift], Depends(_drifts)]
 
 
 @dataclass(slots=True)
@@ -172,14 +174,14 @@ def list_topics(
 
 
 @router.get("/topics/{topic}", dependencies=LOOKS)
-def get_topic(known: TheFlows, flow: str, topic: TopicInPath) -> TopicShown:
-    """Return a topic at both ends; `troubles` tell what could not be found out."""
+def get_topic(known: TheFlows, flow: str, topic: TopicInPath, *, runs: bool = True) -> TopicShown:
+    """Return a topic at both ends; `troubles` tell what could not be found out. Run maps take long: ask seldom."""
     config = config_of(known, flow)
     copied = {p.partition: p for p in known.partitions(flow) if p.topic == topic}
     remote = naming_of(config).format_remote_topic(config.flow.source, topic)
     with ThreadPoolExecutor(2) as both:
         asked = both.submit(_ask_source, config, topic)
-        target = _ask_target(config, topic, remote)
+        target = _ask_target(config, topic, remote, with_runs=runs)
         source = asked.result()
     if not copied and source.answered and not source.exists and not target.exists:
         raise RestError(404, f"{flow} copies no topic {topic}, and {config.flow.source} has none.")
@@ -223,22 +225,21 @@ def runs_of(known: Flows, flow: str, source: TopicPartition) -> RunMap | None:
     return found
 
 
-@router.get("/drift", dependencies=LOOKS)
-def get_drift(kept: _TheDrifts, known: TheFlows, flow: str) -> Drift:
+@router.get("/drift", responses=FAULTS)
+async def get_drift(asked: _TheDrifts, known: TheFlows, flow: str) -> Drift:
     """Return the settings of topics that differ from those of their copies; found out once a minute."""
-    config = config_of(known, flow)
+    config = await run_in_threadpool(config_of, known, flow)
+    return await asked.ask(
+        (flow, id(config)),
+        lambda: _find_drift(config),
+        _DRIFT_WAIT,
+        most=_DRIFTS_AT_ONCE,
+        keep=lambda drift: _TROUBLE_KEPT if drift.troubles else _DRIFT_KEPT,
+    )
+
+
+def _find_drift(config: FlowConfig) -> Drift:
     now_ms = time.time_ns() // 1_000_000
-    if flow in kept:
-        whose, drift = kept[flow]
-        if whose is config and now_ms - drift.as_of_ms < _DRIFT_KEPT_MS:
-            return drift
-    drift = _find_drift(config, now_ms)
-    if not drift.troubles:
-        kept[flow] = config, drift
-    return drift
-
-
-def _find_drift(config: FlowConfig, now_ms: int) -> Drift:
     found: dict[str, list[DifferenceShown]] = {}
     troubles: list[str] = []
     try:
@@ -306,9 +307,11 @@ def _ask_source(config: FlowConfig, topic: str) -> _End:
     )
 
 
-def _ask_target(config: FlowConfig, topic: str, remote: str) -> _End:
+def _ask_target(config: FlowConfig, topic: str, remote: str, *, with_runs: bool) -> _End:
     def fill(cluster: Cluster, end: _End) -> None:
         _fill(cluster, end, remote, committed_only=False)
+        if not with_runs:
+            return
         try:
             end.runs = read_topic_runs(config, cluster, topic, _READING)
         except DeadlinePassed as exc:
