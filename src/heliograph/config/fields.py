@@ -11,6 +11,8 @@ from heliograph.config.mistakes import InvalidSetting, MissingSetting
 from heliograph.config.properties import Written
 from heliograph.config.secrets import HIDDEN, is_secret
 
+_SHOWN = 1000
+
 T_co = TypeVar("T_co", covariant=True)
 
 
@@ -78,7 +80,11 @@ def invalid(key: str, raw: str, allowed: str) -> InvalidSetting:
     where = ""
     if isinstance(raw, Written):
         where, key, secret = str(raw.origin), raw.origin.key, secret or raw.secret
-    return InvalidSetting(where, key, HIDDEN if secret else str(raw).strip(), allowed)
+    return InvalidSetting(where, key, HIDDEN if secret else _shortened(str(raw).strip()), allowed)
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
 def split_list(text: str) -> tuple[str, ...]:
