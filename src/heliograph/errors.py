@@ -80,8 +80,14 @@ class KafkaFault(MirrorError):
         self.retriable = retriable
 
     def __str__(self) -> str:
-        then = "It is tried again." if self.retriable else "See the broker's log for the reason."
-        return f"{self.doing}: the broker answered {self.error}. {then}"
+        then = "See the broker's log for the reason."
+        if self.retriable:
+            then = "It is tried again."
+        elif "AUTHORIZATION_FAILED" in self.error:
+            then = "Allow it to the user that this client logs in as; docs/security.md lists what."
+        elif self.error == "SASL_AUTHENTICATION_FAILED":
+            then = "Check the login in sasl.jaas.config."
+        return f"{self.doing}: the broker answered {self.error.removesuffix('.')}. {then}"
 
 
 class TokenRefused(KafkaFault):

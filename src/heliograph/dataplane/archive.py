@@ -27,7 +27,7 @@ import heliograph
 from heliograph.dataplane.masters import python_name
 from heliograph.errors import ConfigError, Missing
 
-_NEEDS = ("kafka-python", "pyarrow", "crc32c", "cramjam")
+_NEEDS = ("kafka-python", "pyarrow", "crc32c", "cramjam", "cryptography", "cffi")
 _LEFT_OUT = (
     "*/__pycache__/*",
     "*.py[xid]",
@@ -46,6 +46,7 @@ _ENTRY_POINTS = (
     "heliograph.dataplane.daemon",
     "heliograph.dataplane.source",
     "heliograph.recovery.verify_job",
+    "cryptography.hazmat.primitives.serialization.pkcs12",
 )
 _STAMP = "heliograph-env.json"
 _CODE = Path(heliograph.__file__).parent

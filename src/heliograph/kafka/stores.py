@@ -45,13 +45,18 @@ def chain_pem(chain: Chain) -> str:
 
 def _read_pkcs12(data: bytes, password: str | None, key_password: str | None) -> Store:
     # Imported here: few have such a store, and every worker process would pay for it.
-    from cryptography.exceptions import UnsupportedAlgorithm  # noqa: PLC0415
-    from cryptography.hazmat.primitives.serialization import (  # noqa: PLC0415
-        Encoding,
-        NoEncryption,
-        PrivateFormat,
-        pkcs12,
-    )
+    try:
+        from cryptography.exceptions import UnsupportedAlgorithm  # noqa: PLC0415
+        from cryptography.hazmat.primitives.serialization import (  # noqa: PLC0415
+            Encoding,
+            NoEncryption,
+            PrivateFormat,
+            pkcs12,
+        )
+    except ImportError as exc:
+        raise Unreadable(
+            "a PKCS12 is read by the Python package cryptography, which is not here"
+        ) from exc
 
     try:
         with warnings.catch_warnings():
