@@ -22,7 +22,7 @@ in OpenAPI, at `/openapi.json`.
   nobody could tell is null.
 - An error is Connect's: `{"error_code": 404, "message": "one sentence"}`. 404 is a name that nothing has, 400 a query that cannot be,
   401 and 403 are as in [access.md](access.md), 429 and 503 are too many at once, 502 is what a cluster refused and 504 a cluster that does not
-  answer within 5 s. Routes that ask both ends of a flow answer with what one end told, and name the other in `troubles`.
+  answer within 5 s (a plan of a fail-over, offsets of a connector: 20 s). Routes that ask both ends of a flow answer with what one end told, and name the other in `troubles`.
 - Lists have `offset`, `limit` (500 at most) and `total`; `search` is any part of a name, in small or capital letters.
 - A role is needed where there is a [file of logins](access.md); without one, everybody may do everything.
 
@@ -39,13 +39,15 @@ what is amiss (`stopped`, `refused`, `waiting`, `groups_skipped`), `records` and
 **The stream** `/api/live` has `event: overview` each second and `event: log`, a line of `/api/events`, as it is logged. At most 50 listen at a
 time. `/api/events` keeps the last 500 lines of INFO and above.
 
-**A fail-over** is asked for with `{"confirm": "B", "groups": null, "keep_flow": false, "force": false}`, where `confirm` is the target's name and
-`groups` a regular expression that matches whole names. 202: it is begun, and `progress` goes from `planning` to `moving` to `done`, or to
-`refused` with its `objections`, or to `failed` with its `error`. 409: one is under way.
+**A fail-over** is asked for with `{"confirm": "B", "groups": null, "keep_flow": false, "force": false, "seen": null}`, where `confirm` is the
+target's name and `groups` a list of names, or null for all. `seen` is what the plan said: `{"objections": [{"kind": "behind", "groups": []}],
+"source_answers": true, "held": false}`; `force` needs it, and overrides only objections of a kind, and about groups, that were seen. 202: it is
+begun, and `progress` goes from `planning` to `moving` to `done`, or to `refused` with its `objections`, or to `failed` with its `error`. 409: one
+is under way. 503: this process is stopping. A plan is kept for 3 s, and whoever asks meanwhile gets the same one.
 
 **A record** has `offset`, `timestamp_ms`, `key`, `value` and `headers`; bytes are `{"text", "encoding", "size", "cut"}`, text if they are UTF-8
 without control characters, else hex, 4,096 bytes at most; 50 headers at most. `decoded` says in words what heartbeats, checkpoints, offset syncs
-and run maps hold. Records are those that a `read_committed` consumer would see, 200 at most, from one of `offset`, `time_ms` and `last`.
+and run maps hold. Topics where Connect keeps configs are 403, since passwords are in them. Records are those that a `read_committed` consumer would see, 200 at most, from one of `offset`, `time_ms` and `last`.
 """
 
 

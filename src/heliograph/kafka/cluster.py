@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 NO_LEADER = -1
 _UNTOLD = 1000  # partitions that a broker may not have heard of while a topic grows
-_FOREVER = timedelta(days=36_500)
+FOREVER = timedelta(days=36_500)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Topic:
 class Cluster:
     """Channels and metadata of one cluster; owned by one thread at a time."""
 
-    def __init__(self, endpoint: Endpoint, within: timedelta = _FOREVER) -> None:
+    def __init__(self, endpoint: Endpoint, within: timedelta = FOREVER) -> None:
         """Take how to reach it, and the time for all its answers together: DeadlinePassed after that."""
         self.endpoint = endpoint
         self._within = within
@@ -154,7 +154,7 @@ class Cluster:
         return timedelta(seconds=left)
 
     def _hurry(self, channel: Channel) -> None:
-        if self._within < _FOREVER:
+        if self._within < FOREVER:
             channel.wait_up_to(self._left())
 
     def _candidates(self) -> list[tuple[str, int]]:

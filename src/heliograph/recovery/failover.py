@@ -9,12 +9,14 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
+from datetime import timedelta
+from enum import StrEnum
 
 from heliograph.config.flow import FlowConfig
 from heliograph.errors import ConfigError, MirrorError
 from heliograph.flows.holds import HoldStore
 from heliograph.flows.source import naming_of
-from heliograph.kafka.cluster import Cluster
+from heliograph.kafka.cluster import FOREVER, Cluster
 from heliograph.kafka.fencing import fence
 from heliograph.kafka.groups import Committed, commit_offsets
 from heliograph.model import TopicPartition
@@ -25,6 +27,8 @@ from heliograph.recovery.view import FlowView, GroupsView, StampedCheckpoint, lo
 from heliograph.wire.hold_records import Hold, Phase
 
 OnGroup = Callable[[str, int, int], None]
+Groups = str | frozenset[str] | None
+"""Which groups are meant: a regular expression that matches whole names, names, or None for all."""
 
 _SILENCE_MS = 3_600_000  # of the source, after which it is worth a question
 _SHOWN = 3
@@ -34,12 +38,31 @@ class Refused(MirrorError):
     """What was asked for would do harm."""
 
 
+class Kind(StrEnum):
+    """What an objection is about; its sentence may say it with other numbers a moment later."""
+
+    OTHER = "other"
+    NO_GROUPS = "no groups"
+    SILENCE = "silence"
+    BEHIND = "behind"
+    WRITTEN = "written to"
+    IN_USE = "in use"
+    UNREAD = "unread"
+    TAKEN = "taken"
+    BLOCKED = "blocked"
+
+
 @dataclass(frozen=True, slots=True)
 class Objection:
-    """Why a person should not go on; `forcible` if a person could want to all the same."""
+    """Why a person should not go on; `forcible` if a person could want to all the same.
+
+    `groups` are those that it is about, none if it is about the flow.
+    """
 
     sentence: str
     forcible: bool = True
+    kind: Kind = Kind.OTHER
+    groups: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,10 +124,17 @@ class FailoverReport:
 
 
 def plan_failover(
-    config: FlowConfig, groups: str | None = None, *, keeps_flow: bool = False
+    config: FlowConfig,
+    groups: Groups = None,
+    *,
+    keeps_flow: bool = False,
+    within: timedelta = FOREVER,
 ) -> FailoverPlan:
-    """Look at both ends, and decide. `groups` is a regular expression that matches whole names."""
-    with closing(Cluster(config.source_admin)) as source, closing(Cluster(config.target)) as target:
+    """Look at both ends, and decide; DeadlinePassed if one of them takes longer than `within`."""
+    with (
+        closing(Cluster(config.source_admin, within)) as source,
+        closing(Cluster(config.target, within)) as target,
+    ):
         view = look(config, source, target)
         settled: dict[TopicPartition, Settled] = {}
         written = 0
@@ -118,7 +148,7 @@ def plan_failover(
 def decide_failover(
     view: FlowView,
     settled: Mapping[TopicPartition, Settled],
-    groups: str | None = None,
+    groups: Groups = None,
     *,
     keeps_flow: bool = False,
     written: int = 0,
@@ -168,11 +198,17 @@ def check_phase(view: FlowView) -> None:
 
 
 def choose_groups(
-    stands: Mapping[str, list[Stand]], groups: str | None, view: FlowView
+    stands: Mapping[str, list[Stand]], groups: Groups, view: FlowView
 ) -> dict[str, list[Stand]]:
     """Return the groups that are meant; naming one that is not there is a mistake."""
     if groups is None:
         return dict(stands)
+    if isinstance(groups, frozenset):
+        if strangers := sorted(groups.difference(stands)):
+            raise ConfigError(
+                f"{name_some(strangers)}: no group of {view.config.flow} is called so. Look again."
+            )
+        return {group: its for group, its in stands.items() if group in groups}
     try:
         wanted = re.compile(groups)
     except re.error as exc:
@@ -275,7 +311,8 @@ def _object_to(plan: FailoverPlan) -> Iterator[Objection]:
     if not plan.moves:
         yield Objection(
             f"{flow.target} knows no consumer group of {flow.source}: there is no checkpoint. Check that "
-            f"{flow}.emit.checkpoints.enabled is true, and that groups commit offsets."
+            f"{flow}.emit.checkpoints.enabled is true, and that groups commit offsets.",
+            kind=Kind.NO_GROUPS,
         )
     if not plan.keeps_flow and plan.view.hold is None:
         yield from _object_to_time(plan)
@@ -283,21 +320,31 @@ def _object_to(plan: FailoverPlan) -> Iterator[Objection]:
     if in_use:
         yield Objection(
             f"{name_some(in_use)} still read from {flow.source}. Stop those consumers, or use --force: "
-            "what they read from now on they read again."
+            "what they read from now on they read again.",
+            kind=Kind.IN_USE,
+            groups=tuple(in_use),
         )
     unread = plan.view.source.groups.unread if plan.view.source else {}
     for group, reason in unread.items():
-        yield Objection(f"{group}: {flow.source} does not tell where it is ({reason}). Try again.")
+        yield Objection(
+            f"{group}: {flow.source} does not tell where it is ({reason}). Try again.",
+            kind=Kind.UNREAD,
+            groups=(group,),
+        )
     for move in plan.moves:
         if move.reason is not None:
             yield Objection(
-                f"{move.group}: {move.reason}. Stop its consumers there, or leave it out with --groups."
+                f"{move.group}: {move.reason}. Stop its consumers there, or leave it out with --groups.",
+                kind=Kind.TAKEN,
+                groups=(move.group,),
             )
         elif move.blocked:
             step = move.blocked[0]
             yield Objection(
                 f"{move.group}: {len(move.blocked)} of its {len(move.steps)} partitions cannot be moved "
-                f"({step.stand.partition}: {step.reason}). --force moves the others."
+                f"({step.stand.partition}: {step.reason}). --force moves the others.",
+                kind=Kind.BLOCKED,
+                groups=(move.group,),
             )
 
 
@@ -309,18 +356,21 @@ def _object_to_time(plan: FailoverPlan) -> Iterator[Objection]:
         if silence is not None and silence > _SILENCE_MS:
             yield Objection(
                 f"{flow.target} last heard of {flow.source} {silence / 3_600_000:.1f} hours ago: either it is "
-                "gone that long, or the mirror is, and all since then would be left behind. --force goes on."
+                "gone that long, or the mirror is, and all since then would be left behind. --force goes on.",
+                kind=Kind.SILENCE,
             )
         return
     if plan.behind:
         yield Objection(
             f"{flow.source} answers, and {plan.behind} records of it are not on {flow.target} yet: they would "
-            "be left behind. Stop its producers and let the mirror catch up (--wait), or use --force."
+            "be left behind. Stop its producers and let the mirror catch up (--wait), or use --force.",
+            kind=Kind.BEHIND,
         )
     if plan.written > 0:
         yield Objection(
             f"{flow.source} is still written to ({plan.written} records just now), and what comes later would "
-            "be left behind. Stop its producers, or use --keep-flow or --force."
+            "be left behind. Stop its producers, or use --keep-flow or --force.",
+            kind=Kind.WRITTEN,
         )
 
 

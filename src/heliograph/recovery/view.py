@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
 from heliograph.config.flow import FlowConfig
-from heliograph.errors import ClusterUnreachable, CorruptRecord, KafkaFault
+from heliograph.errors import ClusterUnreachable, CorruptRecord, DeadlinePassed, KafkaFault
 from heliograph.flows.holds import HoldStore
 from heliograph.flows.progress import open_progress
 from heliograph.flows.source import naming_of, replicates_of
@@ -31,6 +31,7 @@ from heliograph.wire.mirror_records import (
 _HEARTBEATS = 50
 _CONSUMERS = ("consumer", "")
 _FIRST_WORD = timedelta(seconds=5)
+_FIRST_ANSWER = timedelta(seconds=10)  # of a source that takes connections, and then says nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +170,7 @@ def _find_spread(
 
 def _look_at_source(config: FlowConfig, source: Cluster) -> tuple[SourceView | None, str | None]:
     try:
-        patiently(lambda: source.describe(()), _FIRST_WORD)
+        _hear(source)
         copied = replicates_of(config)
         is_beat = naming_of(config).is_heartbeats_topic
         topics = {
@@ -189,6 +190,16 @@ def _look_at_source(config: FlowConfig, source: Cluster) -> tuple[SourceView | N
         if not exc.retriable:
             raise
         return None, str(exc)
+
+
+def _hear(source: Cluster) -> None:
+    """Return once a cluster has answered, over a connection that is not waited for as long as others are."""
+    endpoint = source.endpoint
+    with closing(Cluster(endpoint, _FIRST_ANSWER)) as briefly:
+        try:
+            patiently(lambda: briefly.describe(()), _FIRST_WORD)
+        except DeadlinePassed as exc:
+            raise ClusterUnreachable(endpoint.cluster, str(endpoint), "it says nothing") from exc
 
 
 def read_ends(

@@ -74,9 +74,11 @@ class Server:
         self._thread.start()
 
     def stop(self) -> None:
-        """Answer what is under way, within 10 seconds, and let the port go."""
+        """End fail-overs, within 30 seconds, answer what is under way, within 10, and let the port go."""
         if self._socket is None:
             return
+        if (failovers := getattr(self._app.state, "failovers", None)) is not None:
+            failovers.close()
         if (live := getattr(self._app.state, "live", None)) is not None:
             live.end()  # a stream has no end of its own, and would be waited for
         self._server.should_exit = True

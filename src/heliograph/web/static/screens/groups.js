@@ -18,6 +18,7 @@ export async function show(root, [flow], signal, query) {
   const again = h("button", { type: "button", onclick: look }, "Look again");
   const status = h("span", { role: "status", class: "faint" });
   const list = h("div");
+  let busy = false;
   let groups = [];
   let skipped = new Map();
   replace(root, flowHead(flow, "groups"), h("h1", null, `Consumer groups of ${flow}`),
@@ -25,7 +26,9 @@ export async function show(root, [flow], signal, query) {
     h("div", { class: "bar" }, search, h("span", { class: "spacer" }), status, again), list);
 
   async function look() {
-    again.disabled = true;
+    if (busy) return;
+    busy = true;
+    again.ariaDisabled = "true"; // not disabled: that would take the focus from it
     status.textContent = "Looking at both clusters. It takes some seconds if one does not answer.";
     try {
       const [found, synced] = await Promise.all([get(json(flow), signal), get(url("api", "flows", flow, "groups"), signal).catch(() => [])]);
@@ -39,7 +42,8 @@ export async function show(root, [flow], signal, query) {
       status.textContent = "";
       replace(list, alarm(error.message));
     } finally {
-      again.disabled = false;
+      busy = false;
+      again.ariaDisabled = null;
     }
   }
 

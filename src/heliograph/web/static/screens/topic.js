@@ -10,6 +10,7 @@ import { alarm, differences, flowHead, waiting } from "../parts.js";
 import { table } from "../table.js";
 
 const REFRESH = 5000;
+const RUNS_EVERY = 6; // looks: to count runs the server reads all of them
 const BEFORE = 20; // records that the link to messages begins before the end of what is copied
 
 export const title = (flow, topic) => `${topic} of ${flow}`;
@@ -25,8 +26,14 @@ export async function show(root, [flow, topic], signal, query) {
   replace(root, flowHead(flow, "topics"), h("h1", null, topic), where, troubles, partitions.element,
     h("h2", null, "Settings that differ"), configs, map.element);
 
+  let looks = 0;
+  let last = { partitions: [], troubles: [] };
+
   async function load() {
-    const found = await get(url("api", "flows", flow, "topics", topic), signal);
+    const whole = looks++ % RUNS_EVERY === 0;
+    const found = await get(url("api", "flows", flow, "topics", topic, whole ? null : { runs: false }), signal);
+    if (whole) last = found;
+    else fillIn(found, last);
     replace(where, "On ", source, ": ", link(path("clusters", source, "topics", topic), topic), ". On ", target, ": ", link(path("clusters", target, "topics", found.remote_topic), found.remote_topic), ".");
     replace(troubles, found.troubles.map((sentence) => h("p", { class: "notice" }, sentence)));
     partitions.fill(found.partitions);
@@ -39,6 +46,17 @@ export async function show(root, [flow, topic], signal, query) {
   every(REFRESH, signal, () => load().catch((error) => error.name === "AbortError" || replace(troubles, alarm(error.message))));
   map.offer(found.partitions.map((p) => p.partition));
   await map.choose(Number(query.get("partition")) || 0);
+}
+
+// What only run maps tell is taken from when they were last looked at.
+function fillIn(found, last) {
+  const before = new Map(last.partitions.map((p) => [p.partition, p]));
+  for (const p of found.partitions) {
+    const known = before.get(p.partition);
+    for (const field of ["runs", "upstream", "downstream"]) p[field] ??= known?.[field] ?? null;
+    if (p.lag === null && p.source_end !== null && p.upstream !== null) p.lag = Math.max(p.source_end - p.upstream, 0);
+  }
+  found.troubles = [...new Set([...found.troubles, ...last.troubles])];
 }
 
 function columns(flow, topic, source, target) {
