@@ -12,8 +12,17 @@ from tests.clusters import LiveCluster
 class SteadyLoad:
     """Produces `rate` numbered records a second, in turn over the partitions, until it is left."""
 
-    def __init__(self, cluster: LiveCluster, topic: str, partitions: int, rate: int = 2000) -> None:
-        self._producer = Producer(cluster.client(**{"linger.ms": 5, "enable.idempotence": True}))
+    def __init__(
+        self,
+        cluster: LiveCluster,
+        topic: str,
+        partitions: int,
+        rate: int = 2000,
+        **config: object,
+    ) -> None:
+        """Take what to write to; `config` is librdkafka's, as for LiveCluster.client."""
+        settings = {"linger_ms": 5, "enable_idempotence": True, **config}
+        self._producer = Producer(cluster.client(**settings))
         self._topic = topic
         self._partitions = partitions
         self._rate = rate
