@@ -64,7 +64,7 @@ def forged(payload: bytes, codec: int, count: int) -> bytes:
 
 
 def test_thousands_of_gzip_members_are_read_in_linear_time() -> None:
-    members = gzip.compress(b"") * 50_000
+    members = gzip.compress(b"") * 20_000
     with at_most(20):
         assert decompress(GZIP, members, _MB) == b""
     assert decompress(GZIP, gzip.compress(b"ab") + gzip.compress(bytes(5000)), _MB)[:2] == b"ab"

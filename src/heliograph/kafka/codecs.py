@@ -2,7 +2,7 @@
 
 What it compiles from Kafka's schemas trusts the sender: a varint has no end, every structure with
 tagged fields copies what is left of the frame, and a field that must not be null may be. Here the first
-two are bounded as its own slower decoder bounds them, and what the third leads to is a CorruptRecord.
+two are bounded as its own slower decoder bounds them, and the third is looked for.
 """
 
 import io
@@ -27,6 +27,7 @@ _NONSENSE = (
     OverflowError,
     AssertionError,
 )
+_HOLDING: dict[tuple[int, int], list[tuple[str, bool, Any]]] = {}
 
 
 @contextmanager
@@ -42,7 +43,34 @@ def decode_answer(request: Any, version: int, frame: memoryview, sender: str) ->
     """Return the response to `request` in a frame; Any, because kafka-python's messages carry no types."""
     with misread(f"what {sender} answered to {request.name}"):
         kind = request.header.get_response_class()
-        return kind.decode(frame, version=version, header=True)
+        response = kind.decode(frame, version=version, header=True)
+        _check_nulls(kind._struct, response, version)  # noqa: SLF001 - it has no other door
+        return response
+
+
+def _check_nulls(struct_field: Any, found: Any, version: int) -> None:
+    for name, nullable, inner in _fields_that_hold(struct_field, version):
+        value = getattr(found, name)
+        if value is None:
+            if not nullable:
+                raise ValueError(f"{name} is null")
+        elif inner is not None:
+            for item in value if isinstance(value, list) else (value,):
+                _check_nulls(inner, item, version)
+
+
+def _fields_that_hold(struct_field: Any, version: int) -> list[tuple[str, bool, Any]]:
+    """Return the fields whose bytes can say null, and what those that are structures are made of."""
+    key = id(struct_field), version  # schemas live as long as the process, and have no hash
+    known = _HOLDING.get(key)
+    if known is not None:
+        return known
+    found = _HOLDING[key] = []
+    for field in struct_field.untagged_fields(version):
+        inner = field.array_of if field.is_struct_array() else field if field.is_struct() else None
+        if inner is not None or field.is_array() or field.type_str in ("string", "bytes"):
+            found.append((field.name, field.nullable_for_version_q(version), inner))
+    return found
 
 
 def _emit_varint(cls: Any, ctx: Any, name: str, indent: str) -> None:
