@@ -199,16 +199,22 @@ class Producer:
                 channel.send(parts)
             except (OSError, KafkaFault) as exc:
                 flying.append(_Request(batches, -1, 0.0))
-                self._lose(node, str(exc))
+                self._lose(node, self._describe(node, exc))
                 return
             flying.append(_Request(batches, correlation, time.monotonic()))
+
+    def _describe(self, node: int, exc: OSError | KafkaFault) -> str:
+        if isinstance(exc, KafkaFault):
+            return str(exc)
+        reason = str(exc) or type(exc).__name__
+        return f"broker {node} of {self._cluster.endpoint.cluster} hung up ({reason})"
 
     def _take(self, node: int) -> None:
         """Receive one response of `node`, which answers the oldest request in flight there."""
         try:
             frame = self._cluster.channel(node).receive_into(self._buffer)
         except OSError as exc:
-            self._lose(node, str(exc))
+            self._lose(node, self._describe(node, exc))
             return
         asked = self._flying[node].popleft()
         request = {lane.partition: (lane, batch) for lane, batch in asked.batches}
