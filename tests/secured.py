@@ -12,6 +12,7 @@ from pathlib import Path
 
 from confluent_kafka.admin import (
     AclBinding,
+    AclBindingFilter,
     AclOperation,
     AclPermissionType,
     ResourcePatternType,
@@ -44,7 +45,7 @@ class Door:
     config: Mapping[str, str]
 
 
-def doors(elsewhere: Path, keys_url: str) -> list[Door]:
+def doors(elsewhere: Path, keys_url: str | None) -> list[Door]:
     plain = f'{_LOGINS}plain.PlainLoginModule required user_{USER}="{PASSWORD}";'
     scram = f"{_LOGINS}scram.ScramLoginModule required;"
     bearer = f"{_LOGINS}oauthbearer.OAuthBearerLoginModule required"
@@ -58,19 +59,24 @@ def doors(elsewhere: Path, keys_url: str) -> list[Door]:
         "sasl.enabled.mechanisms": "OAUTHBEARER",
         "oauthbearer.sasl.jaas.config": f'{bearer} unsecuredLoginStringClaim_sub="broker";',
     }
-    signed_tokens = {
-        "sasl.enabled.mechanisms": "OAUTHBEARER",
-        "oauthbearer.sasl.jaas.config": f"{bearer};",
-        "oauthbearer.sasl.server.callback.handler.class": (
-            f"{_LOGINS}oauthbearer.OAuthBearerValidatorCallbackHandler"
-        ),
-        "sasl.oauthbearer.jwks.endpoint.url": keys_url,
-        "sasl.oauthbearer.expected.audience": "kafka",
-    }
+    signed_tokens = (
+        {}
+        if keys_url is None
+        else {
+            "sasl.enabled.mechanisms": "OAUTHBEARER",
+            "oauthbearer.sasl.jaas.config": f"{bearer};",
+            "oauthbearer.sasl.server.callback.handler.class": (
+                f"{_LOGINS}oauthbearer.OAuthBearerValidatorCallbackHandler"
+            ),
+            "sasl.oauthbearer.jwks.endpoint.url": keys_url,
+            "sasl.oauthbearer.expected.audience": "kafka",
+        }
+    )
     short = {
         f"{mechanism}.connections.max.reauth.ms": str(SHORT_SESSION_MS)
         for mechanism in ("plain", "scram-sha-256", "scram-sha-512")
     }
+    with_keys = [Door("SIGNED", _SASL, signed_tokens)] if signed_tokens else []
     return [
         Door("TLS", _TLS, {}),
         Door("MUTUAL", _TLS, {"ssl.client.auth": "required"}),
@@ -79,7 +85,7 @@ def doors(elsewhere: Path, keys_url: str) -> list[Door]:
         Door("OPEN", "SASL_PLAINTEXT", passwords),
         Door("SHORT", _SASL, passwords | short),
         Door("UNSIGNED", _SASL, unsigned),
-        Door("SIGNED", _SASL, signed_tokens),
+        *with_keys,
     ]
 
 
@@ -96,15 +102,37 @@ class SecuredCluster(LiveCluster):
         principal: str,
         kind: ResourceType,
         name: str,
-        *operations: AclOperation,
+        operation: AclOperation,
+        *,
         pattern: ResourcePatternType = ResourcePatternType.LITERAL,
     ) -> None:
-        bindings = [
-            AclBinding(kind, name, pattern, principal, "*", operation, AclPermissionType.ALLOW)
-            for operation in operations
-        ]
-        for made in self.admin.create_acls(bindings).values():
-            made.result(timeout=30)
+        binding = AclBinding(
+            kind, name, pattern, principal, "*", operation, AclPermissionType.ALLOW
+        )
+        self.admin.create_acls([binding])[binding].result(timeout=30)
+
+    def revoke(
+        self,
+        principal: str,
+        kind: ResourceType,
+        name: str,
+        operation: AclOperation,
+        *,
+        pattern: ResourcePatternType = ResourcePatternType.LITERAL,
+    ) -> None:
+        """Take back what was allowed."""
+        chosen = AclBindingFilter(
+            kind, name, pattern, principal, "*", operation, AclPermissionType.ALLOW
+        )
+        assert len(self.admin.delete_acls([chosen])[chosen].result(timeout=30)) == 1
+
+    def principals(self, topic: str) -> set[str]:
+        """Return who has an ACL on a topic of exactly that name."""
+        chosen = AclBindingFilter(
+            *(ResourceType.TOPIC, topic, ResourcePatternType.LITERAL, None, None),
+            *(AclOperation.ANY, AclPermissionType.ANY),
+        )
+        return {found.principal for found in self.admin.describe_acls(chosen).result(timeout=30)}
 
     def add_user(self, name: str, password: str) -> None:
         """Let a user log in by SCRAM."""
@@ -125,9 +153,9 @@ class SecuredCluster(LiveCluster):
 
 
 def start_secured_cluster(
-    name: str, folder: Path, made: Certificates, keys_url: str = "http://127.0.0.1:1/keys"
+    name: str, folder: Path, made: Certificates, keys_url: str | None = None
 ) -> SecuredCluster:
-    """Start one broker; the caller wipes it."""
+    """Start one broker, with a door for signed tokens if it is told where their keys are; the caller wipes it."""
     elsewhere = made.authority.parent / "elsewhere.pem"
     if not elsewhere.exists():
         signed(made.authority.parent, "elsewhere", "DNS:elsewhere.example")
@@ -153,7 +181,7 @@ def start_secured_cluster(
     for door in every:
         prefix = f"listener.name.{door.name.lower()}."
         config |= {f"{prefix}{key}": value for key, value in door.config.items()}
-    with _java_believes(keys_url):
+    with _java_believes(keys_url or ""):
         started = start_cluster(name, port=own, data_root=folder, config=config)
     live = SecuredCluster(started)
     live.ports = ports
