@@ -1,6 +1,7 @@
 """What a job hands to its tasks, with hand-made tasks on a real target: identities, tails, succession."""
 
 import socket
+import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from datetime import timedelta
@@ -8,13 +9,16 @@ from typing import Any
 
 import pytest
 
+from heliograph.control.positions import resume_returned
 from heliograph.dataplane.assignment import Claim, Limits, Share
 from heliograph.dataplane.job import FlowJob, JobOptions
 from heliograph.dataplane.lease_server import LeaseServer, Line
-from heliograph.dataplane.partitions import Partition
+from heliograph.dataplane.partitions import LOST_REMOTE, LOST_TOPIC, Partition, Stop
 from heliograph.dataplane.tally import Tally
+from heliograph.kafka.cluster import Cluster
 from heliograph.model import Endpoint, Flow, Position, TopicPartition
-from tests.clusters import LiveCluster
+from tests.clusters import LiveCluster, unique_name
+from tests.counting import endpoint
 
 pytestmark = pytest.mark.broker
 
@@ -85,8 +89,8 @@ def open_job(
     target: LiveCluster, topic: str, fatal: list[str], tally: Tally | None = None
 ) -> Iterator[FlowJob]:
     host, port = target.bootstrap.split(":")
-    endpoint = Endpoint("B", ((host, int(port)),))
-    options = JobOptions(Flow("A", "B"), "A->B", endpoint, endpoint, topic, LIMITS, slices=1)
+    place = Endpoint("B", ((host, int(port)),))
+    options = JobOptions(Flow("A", "B"), "A->B", place, place, topic, LIMITS, slices=1)
     with closing(LeaseServer()) as leases:
         job = FlowJob(
             options,
@@ -211,3 +215,30 @@ def test_a_job_counts_on_from_where_the_one_before_it_was(
         tally = after.tally
     assert (tally.records[topic], tally.bytes[topic], tally.epochs) == (2, 20, 4)
     assert (tally.verdicts["pass"], sum(tally.latency.counts)) == (2, 2)
+
+
+@pytest.mark.parametrize("kind", [LOST_REMOTE, LOST_TOPIC])
+def test_a_topic_that_was_away_is_copied_again_before_the_epoch_ends(
+    job: FlowJob, target: LiveCluster, topic: str, kind: str
+) -> None:
+    with closing(Cluster(endpoint(target))) as cluster:
+        topic_id = str(cluster.describe([topic])[topic].topic_id)
+        gone, here = partition(unique_name(), topic_id), partition(topic, topic_id)
+        here.remote_id = gone.remote_id = topic_id
+        for held in (gone, here):
+            held.stop = Stop(kind, 0, "it has no leader", time.monotonic() - 10)
+        job.assign([gone, here])
+
+        resume_returned(job, cluster, cluster)
+
+    assert here.stop is None
+    assert gone.stop is not None
+
+
+def test_the_leader_s_epoch_is_handed_on_only_for_the_position_it_belongs_to(job: FlowJob) -> None:
+    (held,) = job.partitions()
+    held.note_read(upstream=10, end_offset=12, epoch=3)
+    assert ask(job, 1).leader_epoch == -1
+
+    held.position = Position(10, 11)
+    assert ask(job, 2).leader_epoch == 3

@@ -1,11 +1,13 @@
+import os
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 
 from heliograph.embedded.proxy import Proxy
 from tests.clusters import LiveCluster, start_live_cluster
-from tests.faults.bench import Bench
+from tests.faults.bench import RESULTS, Bench
 
 _failed = pytest.StashKey[bool]()
 _THREE = {"min.insync.replicas": "2", "unclean.leader.election.enable": "false"}
@@ -18,6 +20,10 @@ def pytest_runtest_makereport(
     report = yield
     if report.failed:
         item.stash[_failed] = True
+        results = os.environ.get(RESULTS)
+        if results:
+            with Path(f"{results}.failures").open("a") as out:
+                out.write(f"{item.nodeid}\n{report.longreprtext}\n\n")
     return report
 
 

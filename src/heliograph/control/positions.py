@@ -4,12 +4,23 @@ import logging
 import time
 
 from heliograph.dataplane.job import FlowJob
-from heliograph.dataplane.partitions import MADE_ANEW, UNTRACKED, Partition, Stop
+from heliograph.dataplane.partitions import (
+    LOST_REMOTE,
+    LOST_TOPIC,
+    MADE_ANEW,
+    UNTRACKED,
+    Partition,
+    Stop,
+)
+from heliograph.errors import MirrorError
 from heliograph.flows.starts import Origin, Start, saved_offset
+from heliograph.kafka.cluster import NO_LEADER, Cluster
 from heliograph.model import TopicPartition
 from heliograph.wire.connect_records import SourceOffset
 
 log = logging.getLogger(__name__)
+
+_SETTLES = 3.0  # seconds after which a topic that was away is looked for
 
 
 def open_partition(start: Start) -> Partition:
@@ -31,6 +42,33 @@ def open_partition(start: Start) -> Partition:
         stop=stop,
         spread=route.spread,
     )
+
+
+def resume_returned(job: FlowJob, source: Cluster, target: Cluster) -> None:
+    """Go on with partitions that had no leader, or that a broker did not know, and are there again.
+
+    Else they would wait for the epoch that ends a minute later: a cluster that comes back has its brokers
+    before it has its leaders.
+    """
+    now = time.monotonic()
+    for kind, cluster in ((LOST_TOPIC, source), (LOST_REMOTE, target)):
+        away = {
+            p: (p.remote, p.remote_id) if kind == LOST_REMOTE else (p.source, p.topic_id)
+            for p in job.partitions()
+            if p.stop is not None and p.stop.kind == kind and now - p.stop.since > _SETTLES
+        }
+        if not away:
+            continue
+        try:
+            topics = cluster.describe({place.topic for place, _ in away.values()})
+        except MirrorError:
+            continue  # it is asked again
+        for partition, (place, topic_id) in away.items():
+            topic, stop = topics.get(place.topic), partition.stop
+            if topic is None or stop is None or str(topic.topic_id) != topic_id:
+                continue
+            if place.index < len(topic.leaders) and NO_LEADER not in topic.leaders:
+                job.reposition(partition.source, stop.upstream)
 
 
 def offsets_of(job: FlowJob) -> dict[TopicPartition, SourceOffset]:

@@ -16,7 +16,7 @@ from datetime import timedelta
 from heliograph.config.flow import FlowConfig
 from heliograph.control.flow_status import FlowStatus, PartitionStatus, State, status_at_rest
 from heliograph.control.job_status import partition_statuses, with_job, with_tally
-from heliograph.control.positions import offsets_of, open_partition
+from heliograph.control.positions import offsets_of, open_partition, resume_returned
 from heliograph.dataplane.assignment import Limits
 from heliograph.dataplane.job import FlowJob, JobOptions
 from heliograph.dataplane.lease_server import LeaseServer
@@ -49,7 +49,8 @@ log = logging.getLogger(__name__)
 
 _TICK = 0.25
 _FIRST_BACKOFF = timedelta(seconds=1)
-_LONGEST_BACKOFF = timedelta(seconds=60)
+_LONGEST_BACKOFF = timedelta(seconds=15)
+_SETTLED = timedelta(seconds=60)
 _DRAIN = timedelta(seconds=8)
 _SAVE = timedelta(seconds=3)
 _LAST_SAVE = timedelta(seconds=2)
@@ -132,7 +133,7 @@ class FlowRunner(threading.Thread):
                 self._told_fatal()
                 self._stopping.wait()
                 break
-            if time.monotonic() - started > _LONGEST_BACKOFF.total_seconds():
+            if time.monotonic() - started > _SETTLED.total_seconds():
                 backoff = _FIRST_BACKOFF
             over = self._stopping.wait(backoff.total_seconds())
             self.tally.restarts += not (over or was_held)
@@ -224,6 +225,7 @@ class FlowRunner(threading.Thread):
             if failure is not None:
                 raise MirrorError(f"{config.flow}: {failure}")
             self._look_into_losses(job, desk.source)
+            resume_returned(job, desk.source, desk.target)
             self._raise_alarms(job)
             now = time.monotonic()
             self._note_troubles(job, now)
@@ -420,7 +422,7 @@ class FlowRunner(threading.Thread):
             if stop is None or stop.kind != "out-of-range":
                 continue
             try:
-                loss = explain_loss(source, partition.source, stop.upstream)
+                loss = explain_loss(source, partition.source, stop.upstream, stop.resume)
             except MirrorError as exc:
                 log.warning("flow=%s a loss could not be explained: %s", self._config.flow, exc)
                 return

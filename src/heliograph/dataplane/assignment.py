@@ -23,7 +23,8 @@ class Claim:
 class Share:
     """One partition of a slice. `resume` asks for a look at the remote tail before writing.
 
-    With a `spread` its records are placed by key in so many lanes of the assignment.
+    With a `spread` its records are placed by key in so many lanes of the assignment. `leader_epoch` is that of
+    the last record before the position, -1 if it is not known.
     """
 
     slot: int
@@ -36,6 +37,7 @@ class Share:
     resume: bool
     max_message_bytes: int
     spread: int = 0
+    leader_epoch: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +115,7 @@ def _decode_share(data: dict[str, Any]) -> Share:
         resume=data["resume"],
         max_message_bytes=data["max_message_bytes"],
         spread=data["spread"],
+        leader_epoch=data["leader_epoch"],
     )
 
 

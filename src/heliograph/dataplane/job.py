@@ -23,7 +23,7 @@ from heliograph.dataplane.attendance import Attendance, describe_missed
 from heliograph.dataplane.latency import Taken
 from heliograph.dataplane.lease import LeaseLost
 from heliograph.dataplane.lease_server import LeaseServer, Line
-from heliograph.dataplane.partitions import MAY_PASS, RETRY_STOPPED, Attempt, Partition, Stop
+from heliograph.dataplane.partitions import LOST_REMOTE, Attempt, Partition, Stop, stop_from
 from heliograph.dataplane.session import Engine
 from heliograph.dataplane.stream import Stream, start_stream
 from heliograph.dataplane.tally import Tally
@@ -363,7 +363,8 @@ class FlowJob:
             ]
             if away:
                 reason = f"{away[0]} does not exist or has no leader"
-                self._stop(partition, "lost-remote", partition.position.upstream, reason)
+                stop = Stop(LOST_REMOTE, partition.position.upstream, reason, time.monotonic())
+                self._stop(partition, stop)
                 lost.add(partition)
         return lost
 
@@ -384,6 +385,7 @@ class FlowJob:
                     resume=slot in attempt.resuming and not partition.spread,
                     max_message_bytes=partition.max_message_bytes,
                     spread=partition.spread,
+                    leader_epoch=partition.leader_epoch,
                 )
             )
         return Assignment(
@@ -408,8 +410,8 @@ class FlowJob:
                 line.send({"end": True})
 
     def _note_read(self, attempt: Attempt, role: str, content: dict[str, Any]) -> None:
-        for slot, _, end_offset in content["ends"]:
-            attempt.slots[slot].end_offset = end_offset
+        for slot, *read in content["ends"]:
+            attempt.slots[slot].note_read(*read)
         for slot, *age in content.get("ages", ()):
             attempt.slots[slot].ages.add(time.monotonic(), Taken(*age))
         self.tally.verdicts.update(content.get("verdicts", {}))
@@ -449,19 +451,18 @@ class FlowJob:
             reader = attempt.lines.get("reader")
             if reader is not None:
                 reader.send({"drop": [content["slot"]]})
-        self._stop(partition, content["kind"], content["upstream"], content["reason"])
+        self._stop(partition, stop_from(content))
 
-    def _stop(self, partition: Partition, kind: str, upstream: int, reason: str) -> None:
+    def _stop(self, partition: Partition, stop: Stop) -> None:
         with self._lock:
-            partition.stop = Stop(kind, upstream, reason, time.monotonic())
-        again = f"; it is tried again after {RETRY_STOPPED.seconds} s" if kind in MAY_PASS else ""
+            partition.stop = stop
         log.error(
             "flow=%s partition=%s stopped at upstream offset %d: %s. The other partitions go on%s.",
             self._options.flow,
             partition.source,
-            upstream,
-            reason,
-            again,
+            stop.upstream,
+            stop.reason,
+            stop.again,
         )
 
     def _note_failure(self, line: Line, claim: Claim, content: dict[str, Any]) -> None:

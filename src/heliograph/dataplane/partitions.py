@@ -1,7 +1,10 @@
 """What the driver knows of partitions and of the tasks at work on them; changed under the job's lock."""
 
+import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
+from typing import Any
 
 from heliograph.dataplane.assignment import LaneShare
 from heliograph.dataplane.latency import Window
@@ -13,9 +16,11 @@ MADE_ANEW = "made-anew"
 UNTRACKED = "untracked"
 TRUNCATED = "target-truncated"
 LOSS = "loss"
+LOST_TOPIC = "lost-topic"
+LOST_REMOTE = "lost-remote"
 REFUSED_FOR_GOOD = "refused-for-good"
 NOWHERE = -1  # the downstream offset of a partition with a spread
-MAY_PASS = frozenset({"refused", "too-large", "corrupt", "lost-topic", "lost-remote"})
+MAY_PASS = frozenset({"refused", "too-large", "corrupt", LOST_TOPIC, LOST_REMOTE})
 LOSSES = (
     LOSS,
     MADE_ANEW,
@@ -26,16 +31,29 @@ LOSSES = (
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """Why a partition does not go on, and since when."""
+    """Why a partition does not go on, since when, and where its source parted from what was read, if it did."""
 
     kind: str
     upstream: int
     reason: str
     since: float
+    resume: int = -1
+
+    @property
+    def again(self) -> str:
+        """What follows by itself, as the end of a sentence."""
+        tried = f"; it is tried again after {RETRY_STOPPED.seconds} s"
+        return tried if self.kind in MAY_PASS else ""
 
     def due(self, now: float) -> bool:
         """Whether it is time to try again; what only a person can decide is never tried again."""
         return self.kind in MAY_PASS and now - self.since > RETRY_STOPPED.total_seconds()
+
+
+def stop_from(told: Mapping[str, Any]) -> Stop:
+    """Return the stop that a task told of."""
+    resume = told.get("resume", -1)
+    return Stop(told["kind"], told["upstream"], told["reason"], time.monotonic(), resume)
 
 
 @dataclass(slots=True, eq=False)
@@ -55,6 +73,7 @@ class Partition:
     sequence: int = 0
     clean: bool = False
     end_offset: int = -1
+    read_to: tuple[int, int] = (-1, -1)
     records: int = 0
     bytes: int = 0
     stop: Stop | None = None
@@ -66,6 +85,16 @@ class Partition:
     def is_of(self, topic_id: str, remote_id: str) -> bool:
         """Whether it belongs to these two topics, and not to others of the same names."""
         return (self.topic_id, self.remote_id) == (topic_id, remote_id)
+
+    def note_read(self, upstream: int, end_offset: int, epoch: int) -> None:
+        """Take note of how far it was read, to a record of which leader epoch, and where the source ends."""
+        self.read_to, self.end_offset = (upstream, epoch), end_offset
+
+    @property
+    def leader_epoch(self) -> int:
+        """The leader's epoch of the last record before the position; -1 if that is not known."""
+        upstream, epoch = self.read_to
+        return epoch if upstream == self.position.upstream else -1
 
     @property
     def lag(self) -> int:

@@ -51,6 +51,7 @@ class SliceReader:
         self._committed = limits.read_committed
         self._shares = {share.slot: share for share in assignment.shares}
         self._positions = {share.slot: share.position.upstream for share in assignment.shares}
+        self._epochs = {share.slot: share.leader_epoch for share in assignment.shares}
         self._ends: dict[int, int] = {}
         self._fetcher = Fetcher(
             warm_cluster(assignment.endpoint),
@@ -61,7 +62,7 @@ class SliceReader:
             ),
         )
         self._fetcher.add(
-            Subject(s.slot, s.source, UUID(s.topic_id), s.position.upstream)
+            Subject(s.slot, s.source, UUID(s.topic_id), s.position.upstream, epoch=s.leader_epoch)
             for s in assignment.shares
         )
         self._small = limits.chunk_bytes // 8
@@ -82,7 +83,7 @@ class SliceReader:
                 self._place()
                 self._fetcher.ask()
                 yield from self._handed_on()
-                self._report()
+                self._report(final=ending)
         finally:
             self._fetcher.close()
 
@@ -131,6 +132,9 @@ class SliceReader:
             if section.error:
                 self._fetch_failed(section)
                 continue
+            if section.parted >= 0:
+                self._parted(section)
+                continue
             self._note_end(section)
             if section.end > section.start:
                 try:
@@ -144,12 +148,13 @@ class SliceReader:
         position = self._positions[section.slot]
         transactions = AbortedTransactions(section.aborted if self._committed else ())
         kept = []
-        newest = -1
+        newest = epoch = -1
         for extent in find_batches(buffer, section.start, section.end):
             if buffer[extent.start + MAGIC_AT] < 2:
                 upstream, delivers = next_offset_of(buffer, extent.start), True
             else:
                 header = read_header(buffer, extent.start)
+                epoch = header.leader_epoch
                 upstream = header.base_offset + header.last_offset_delta + 1
                 delivers = (
                     transactions.delivers(header)
@@ -168,8 +173,9 @@ class SliceReader:
             else:
                 self._verdicts["dropped"] += 1
             position = upstream
+            self._epochs[section.slot] = epoch
         self._positions[section.slot] = position
-        self._fetcher.moved(section.slot, position)
+        self._fetcher.moved(section.slot, position, self._epochs[section.slot])
         self._changed.add(section.slot)
         if kept and newest >= 0:
             self._note_age(section.slot, time.time() * 1000 - newest)
@@ -207,7 +213,12 @@ class SliceReader:
         else:
             self._stop(section.slot, "refused", f"the source answered {error_name(error)}")
 
-    def _stop(self, slot: int, kind: str, reason: str) -> None:
+    def _parted(self, section: Section) -> None:
+        """Stop where the source has other records now than those that were read."""
+        reason = "the source is no longer the log that was read"
+        self._stop(section.slot, "out-of-range", reason, resume=section.parted)
+
+    def _stop(self, slot: int, kind: str, reason: str, resume: int = -1) -> None:
         self._fetcher.remove(slot)
         self._lease.send(
             {
@@ -216,16 +227,20 @@ class SliceReader:
                     "upstream": self._positions[slot],
                     "kind": kind,
                     "reason": reason,
+                    "resume": resume,
                 }
             }
         )
 
-    def _report(self) -> None:
+    def _report(self, *, final: bool) -> None:
         now = time.monotonic()
-        if now < self._report_at:
+        if now < self._report_at and not final:
             return
         self._report_at = now + _REPORT_EVERY
-        ends = [[slot, self._positions[slot], self._ends.get(slot, -1)] for slot in self._changed]
+        ends = [
+            [slot, self._positions[slot], self._ends.get(slot, -1), self._epochs[slot]]
+            for slot in self._changed
+        ]
         ages = [[slot, *age] for slot, age in self._ages.items()]
         verdicts = dict(self._verdicts)
         self._changed.clear()

@@ -170,8 +170,19 @@ class Loss:
     reason: str
 
 
-def explain_loss(source: Cluster, partition: TopicPartition, upstream: int) -> Loss | None:
-    """Return why `upstream` is out of the source's range; None where it is back in range."""
+def explain_loss(
+    source: Cluster, partition: TopicPartition, upstream: int, parted: int = -1
+) -> Loss | None:
+    """Return why `upstream` is out of the source's range; None where it is back in range.
+
+    A source that has grown again is in range, and still another log from `parted` on.
+    """
+    if 0 <= parted < upstream:
+        reason = (
+            f"the source has other records from {parted} on than those that were copied up to {upstream}: "
+            "it was truncated (unclean election)"
+        )
+        return Loss(partition, upstream, parted, reason)
     first = list_offsets(source, [partition], EARLIEST)[partition]
     end = list_offsets(source, [partition], LATEST)[partition]
     return find_loss(partition, upstream, first, end)

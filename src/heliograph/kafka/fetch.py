@@ -9,7 +9,10 @@ error instead of somebody else's records under the old name.
               log start i64, max i32 ] ], forgotten [ name|id, [ i32 ] ], rack
     response  throttle i32, error i16, session i32, topics [ name|id, [ partition i32, error i16,
               high watermark i64, last stable i64, log start i64, aborted [ producer i64, first i64 ],
-              preferred replica i32, records ] ]
+              preferred replica i32, records, tag 0: epoch i32, end i64 ] ]
+
+With the leader epoch of the last record that was read (KIP-320), a broker whose log does not go on from there
+says where it parted, in tag 0, instead of sending other records from the same offsets.
 """
 
 import select
@@ -37,11 +40,16 @@ _PARTITION = struct.Struct(">iiqiqib")
 _STATUS = struct.Struct(">ihqqq")
 _RESPONSE = struct.Struct(">ihi")
 _I32 = struct.Struct(">i")
+_PARTED = struct.Struct(">iq")
+_DIVERGING_EPOCH = 0
 _ABORTED = struct.Struct(">qqb")
 
 
 class Section(NamedTuple):
-    """What one fetch response says about one partition; the records lie in the response's buffer."""
+    """What one fetch response says about one partition; the records lie in the response's buffer.
+
+    `parted` is where the log became another than the one that was read so far, -1 if it did not.
+    """
 
     slot: int
     error: int
@@ -51,6 +59,7 @@ class Section(NamedTuple):
     aborted: tuple[tuple[int, int], ...]
     start: int
     end: int
+    parted: int = -1
 
 
 class Response(NamedTuple):
@@ -60,13 +69,14 @@ class Response(NamedTuple):
 
 @dataclass(slots=True)
 class Subject:
-    """One partition being fetched; `position` is the next offset wanted."""
+    """One partition being fetched: `position` is the next offset, `epoch` the leader's of the record before."""
 
     slot: int
     partition: TopicPartition
     topic_id: UUID
     position: int
     leader: int = NO_LEADER
+    epoch: int = -1
 
 
 @dataclass(slots=True)
@@ -124,12 +134,13 @@ class Fetcher:
         if subject is not None:
             self._leave(subject)
 
-    def moved(self, slot: int, position: int) -> None:
-        """Say that the next offset wanted of `slot` is `position`."""
+    def moved(self, slot: int, position: int, epoch: int = -1) -> None:
+        """Say that the next offset wanted of `slot` is `position`, after a record of leader epoch `epoch`."""
         subject = self._subjects.get(slot)
         if subject is None:
             return
         subject.position = position
+        subject.epoch = epoch
         if subject.leader != NO_LEADER:
             self._sessions[subject.leader].fresh.add(slot)
 
@@ -326,7 +337,7 @@ def _encode_topics(version: int, subjects: Iterable[Subject], max_bytes: int) ->
     for key, members in grouped.items():
         parts += [key, write_uvarint(len(members) + 1)]
         parts += [
-            _PARTITION.pack(s.partition.index, -1, s.position, -1, -1, max_bytes, 0)
+            _PARTITION.pack(s.partition.index, -1, s.position, s.epoch, -1, max_bytes, 0)
             for s in members
         ]
         parts.append(b"\0")
@@ -380,6 +391,7 @@ def _decode_partition(
     end = at + max(size - 1, 0)
     if end > buffer.nbytes:
         raise IndexError(end)
+    parted, after = _read_parted(buffer, end)
     section = Section(
         slots.get((key, index), -1),
         error,
@@ -389,8 +401,22 @@ def _decode_partition(
         tuple(aborted),
         at,
         end,
+        parted,
     )
-    return section, _skip_tags(buffer, end)
+    return section, after
+
+
+def _read_parted(buffer: memoryview, at: int) -> tuple[int, int]:
+    """Return the end offset in tag 0, or -1, and where the tags end."""
+    count, at = read_uvarint(buffer, at)
+    parted = -1
+    for _ in range(count):
+        tag, at = read_uvarint(buffer, at)
+        size, at = read_uvarint(buffer, at)
+        if tag == _DIVERGING_EPOCH:
+            _, parted = _PARTED.unpack_from(buffer, at)
+        at += size
+    return parted, at
 
 
 def _skip_tags(buffer: memoryview, at: int) -> int:
