@@ -38,7 +38,7 @@ Side = Literal["source", "target"]
 Role = Literal["consumer", "producer", "admin"]
 
 _NEEDS_LOGIN = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
-_MECHANISMS = (*_NEEDS_LOGIN, "OAUTHBEARER", "GSSAPI")
+_MECHANISMS = (*_NEEDS_LOGIN, "OAUTHBEARER", "GSSAPI", "AWS_MSK_IAM")
 
 
 def strip_prefix(props: Mapping[str, str], prefix: str) -> dict[str, str]:

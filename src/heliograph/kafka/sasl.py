@@ -11,7 +11,8 @@ import secrets
 from collections.abc import Generator
 from typing import Final
 
-from kafka.net.sasl.gssapi import SaslMechanismGSSAPI
+from kafka.errors import KafkaConfigurationError
+from kafka.net.sasl import get_sasl_mechanism
 
 from heliograph.errors import ConfigError
 from heliograph.kafka.tokens import Token, token_for
@@ -33,6 +34,8 @@ def log_in(sasl: Sasl, host: str) -> Login:
     options = dict(sasl.options)
     if sasl.mechanism == "GSSAPI":
         return _gssapi(options, host)
+    if sasl.mechanism == "AWS_MSK_IAM":
+        return _foreign("AWS_MSK_IAM", "botocore", host=host, security_protocol="SASL_SSL")
     if sasl.mechanism == "OAUTHBEARER":
         return _bearer(token_for(sasl))
     name, password = _option(sasl, options, "username"), _option(sasl, options, "password")
@@ -93,12 +96,19 @@ def _bearer(token: Token) -> Login:
 
 def _gssapi(options: dict[str, str], host: str) -> Login:
     service = options.get("serviceName") or options.get("sasl.kerberos.service.name") or "kafka"
+    return _foreign("GSSAPI", "gssapi", host=host, sasl_kerberos_service_name=service)
+
+
+def _foreign(mechanism: str, package: str, **config: str) -> Login:
+    """Log in by a mechanism of kafka-python's, which needs a package that few have."""
     try:
-        mechanism = SaslMechanismGSSAPI(host=host, sasl_kerberos_service_name=service)
+        spoken = get_sasl_mechanism(mechanism)(**config)
+        while not spoken.is_done():
+            spoken.receive((yield spoken.auth_bytes()))
+    except KafkaConfigurationError as exc:
+        raise ConfigError(f"sasl.mechanism={mechanism}: {str(exc).rstrip('.')}.") from exc
     except RuntimeError as exc:
         raise ConfigError(
-            "sasl.mechanism=GSSAPI: the Python package gssapi is not installed. "
-            "Install it beside heliograph (it needs Kerberos' libraries), or use another mechanism."
+            f"sasl.mechanism={mechanism}: the Python package {package} is not installed. "
+            "Install it beside heliograph, or use another mechanism."
         ) from exc
-    while not mechanism.is_done():
-        mechanism.receive((yield mechanism.auth_bytes()))

@@ -1,8 +1,11 @@
+from pathlib import Path
+
 import pytest
 
 from heliograph.config.clients import Role, Side, client_props, endpoint
 from heliograph.config.fields import NotAllowed
 from heliograph.config.jaas import parse_jaas
+from heliograph.config.mirror import load_mirror
 from heliograph.errors import ConfigError
 from heliograph.model import Endpoint, Sasl, Tls
 
@@ -177,3 +180,53 @@ def test_a_consumer_may_begin_at_the_end_but_never_commits(prefix: str) -> None:
     props = {f"{prefix}auto.offset.reset": "latest", f"{prefix}enable.auto.commit": "true"}
     found = client_props(props, "source", "consumer")
     assert (found["auto.offset.reset"], found["enable.auto.commit"]) == ("latest", "false")
+
+
+@pytest.mark.parametrize(
+    ("key", "consumer", "admin"),
+    [
+        ("", "cluster", "cluster"),
+        ("A.consumer.", "own", "cluster"),
+        ("A.admin.", "cluster", "own"),
+        ("A->B.source.consumer.", "own", "cluster"),
+        ("A->B.source.admin.", "cluster", "own"),
+        ("A->B.consumer.", "cluster", "cluster"),  # MirrorMaker's order: below A.
+        ("A->B.source.cluster.", "cluster", "cluster"),
+    ],
+)
+def test_a_kind_of_client_may_have_a_login_of_its_own_per_cluster_and_per_flow(
+    tmp_path: Path, key: str, consumer: str, admin: str
+) -> None:
+    def login(name: str) -> str:
+        return f'sasl.jaas.config = x.Plain required username="{name}" password="p";\n'
+
+    file = tmp_path / "mm2.properties"
+    file.write_text(
+        "clusters = A, B\nA.bootstrap.servers = a:1\nB.bootstrap.servers = b:1\n"
+        "A->B.enabled = true\nA.security.protocol = SASL_SSL\nA.sasl.mechanism = PLAIN\n"
+        f"A.{login('cluster')}" + (f"{key}{login('own')}" if key else "")
+    )
+    config = next(each for each in load_mirror(file).flows if str(each.flow) == "A->B")
+
+    assert config.source.sasl is not None
+    assert config.source_admin.sasl is not None
+    assert dict(config.source.sasl.options)["username"] == consumer
+    assert dict(config.source_admin.sasl.options)["username"] == admin
+    assert config.target.sasl is None
+
+
+def test_what_gets_tokens_may_have_certificates_of_its_own() -> None:
+    found = reach(
+        security_protocol="SASL_PLAINTEXT",
+        sasl_mechanism="OAUTHBEARER",
+        sasl_jaas_config='x.Bearer required clientId="c" ssl.truststore.location="/t" '
+        'ssl.truststore.type="PEM";',
+    )
+    assert found.sasl is not None
+    assert found.sasl.tls == Tls("/t", "PEM")
+    assert found.tls is None
+
+
+def test_a_mechanism_that_nobody_knows_is_told_with_those_there_are() -> None:
+    with pytest.raises(ConfigError, match="sasl.mechanism=DIGEST-MD5: one of PLAIN, SCRAM-SHA-256"):
+        reach(security_protocol="SASL_SSL", sasl_mechanism="DIGEST-MD5")

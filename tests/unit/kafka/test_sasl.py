@@ -3,6 +3,7 @@
 import base64
 import json
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -74,6 +75,14 @@ def test_a_name_may_hold_what_scram_uses_itself() -> None:
 def test_a_login_without_its_password_is_told() -> None:
     with pytest.raises(ConfigError, match="PLAIN needs the option password"):
         log_in(Sasl("PLAIN", (("username", "u"),)), "host")
+
+
+@pytest.mark.parametrize(("name", "package"), [("GSSAPI", "gssapi"), ("AWS_MSK_IAM", "botocore")])
+def test_a_mechanism_whose_package_is_missing_is_told(name: str, package: str) -> None:
+    if find_spec(package) is not None:
+        pytest.skip(f"{package} is here")
+    with pytest.raises(ConfigError, match=f"sasl.mechanism={name}: the Python package {package}"):
+        next(log_in(Sasl(name), "host"))
 
 
 def test_an_unsigned_token_has_the_claims_of_the_jaas_line() -> None:
