@@ -228,5 +228,7 @@ def test_what_gets_tokens_may_have_certificates_of_its_own() -> None:
 
 
 def test_a_mechanism_that_nobody_knows_is_told_with_those_there_are() -> None:
-    with pytest.raises(ConfigError, match="sasl.mechanism=DIGEST-MD5: one of PLAIN, SCRAM-SHA-256"):
+    with pytest.raises(
+        ConfigError, match=r"sasl\.mechanism=DIGEST-MD5: one of PLAIN, SCRAM-SHA-256"
+    ):
         reach(security_protocol="SASL_SSL", sasl_mechanism="DIGEST-MD5")
