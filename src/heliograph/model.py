@@ -37,10 +37,14 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class ProducerIdentity:
-    """What a broker knows a writer by; a later epoch of the same id fences an earlier one."""
+    """What a broker knows a writer by; a later epoch of the same id fences an earlier one.
+
+    One that is `transactional` writes in transactions alone.
+    """
 
     producer_id: int
     epoch: int
+    transactional: bool = False
 
 
 @dataclass(frozen=True, slots=True)

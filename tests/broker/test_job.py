@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from heliograph.control.positions import resume_returned
-from heliograph.dataplane.assignment import Claim, Limits, Share
-from heliograph.dataplane.job import FlowJob, JobOptions
+from heliograph.dataplane.assignment import Claim, JobOptions, Limits, Share
+from heliograph.dataplane.job import FlowJob
 from heliograph.dataplane.lease_server import LeaseServer, Line
 from heliograph.dataplane.partitions import LOST_REMOTE, LOST_TOPIC, Partition, Stop
 from heliograph.dataplane.tally import Tally

@@ -29,6 +29,9 @@ _ROLES_IN_CLIENT_ID: dict[tuple[Side, Role], str] = {
 }
 
 
+_COMMIT_INTERVAL = timedelta(milliseconds=500)
+
+
 @dataclass(frozen=True, slots=True)
 class StorageTopic:
     """A compacted topic of Connect's and how to reach the cluster that holds it, or a file instead."""
@@ -115,6 +118,8 @@ class FlowConfig:
     merge_max_bytes: int
     checkpoints: CheckpointConfig
     heartbeats: HeartbeatConfig
+    transactions: bool = False
+    commit_interval: timedelta = timedelta(milliseconds=500)
     target_partitions: str | int = "source"
     positions_group: str | None = None
     spark: Mapping[str, str] = field(default_factory=dict)
@@ -215,6 +220,8 @@ def flow_config(
         max_in_flight_requests=own.MAX_IN_FLIGHT_REQUESTS.read(props),
         on_loss=own.ON_LOSS.read(props),
         merge_max_bytes=own.MERGE_MAX_BYTES.read(props),
+        transactions=worker.EXACTLY_ONCE_SOURCE_SUPPORT.read(worker_props) == "enabled",
+        commit_interval=_commit_interval(props),
         target_partitions=own.TARGET_PARTITIONS.read(props),
         checkpoints=_checkpoints(marks, syncs_on),
         heartbeats=_heartbeats(beats),
@@ -222,6 +229,13 @@ def flow_config(
         connectors=connectors,
         worker=worker_props,
     )
+
+
+def _commit_interval(props: Mapping[str, str]) -> timedelta:
+    """Return how often a transaction ends: by default, and where Connect would per poll, twice a second."""
+    if source.TRANSACTION_BOUNDARY.read(props) != "interval":
+        return _COMMIT_INTERVAL
+    return source.TRANSACTION_BOUNDARY_INTERVAL.read(props) or _COMMIT_INTERVAL
 
 
 def read_policy(props: Mapping[str, str]) -> str:

@@ -164,6 +164,16 @@ USE_DEFAULTS_FROM = Field(
     "Whose default settings a remote topic gets; only read at the level of a flow.",
     _SOURCE,
 )
+TRANSACTION_BOUNDARY = Field(
+    "transaction.boundary",
+    one_of("poll", "interval", "connector"),
+    "poll",
+    "When Connect ends a transaction; here every 500 ms, or at the interval below if it is `interval`.",
+    _SOURCE,
+)
+TRANSACTION_BOUNDARY_INTERVAL = Field(
+    "transaction.boundary.interval.ms", MILLISECONDS, None, "Its interval.", _SOURCE
+)
 EXACTLY_ONCE_SUPPORT = Field(
     "exactly.once.support",
     one_of("requested", "required"),
@@ -174,14 +184,8 @@ EXACTLY_ONCE_SUPPORT = Field(
 FLOW_ONLY: tuple[Field[object], ...] = (
     USE_DEFAULTS_FROM,
     EXACTLY_ONCE_SUPPORT,
-    Field(
-        "transaction.boundary",
-        one_of("poll", "interval", "connector"),
-        "poll",
-        "When Connect ends a transaction.",
-        _SOURCE,
-    ),
-    Field("transaction.boundary.interval.ms", MILLISECONDS, None, "Its interval.", _SOURCE),
+    TRANSACTION_BOUNDARY,
+    TRANSACTION_BOUNDARY_INTERVAL,
     Field(
         "offsets.storage.topic",
         STRING,

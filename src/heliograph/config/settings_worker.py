@@ -85,7 +85,8 @@ EXACTLY_ONCE_SOURCE_SUPPORT = Field(
     "exactly.once.source.support",
     one_of("disabled", "preparing", "enabled"),
     "disabled",
-    "Connect's own switch; heliograph never writes a record twice, whatever it says.",
+    "`enabled` writes in transactions, for remote topics with other writers; without it no record is "
+    "written twice, either, where there are none.",
     _WORKER,
 )
 REST_PORT = Field(

@@ -16,13 +16,12 @@ from datetime import timedelta
 from heliograph.config.flow import FlowConfig
 from heliograph.control.flow_status import FlowStatus, PartitionStatus, State, status_at_rest
 from heliograph.control.job_status import partition_statuses, with_job, with_tally
+from heliograph.control.jobs import make_job, settle_transactions
 from heliograph.control.positions import offsets_of, open_partition, resume_returned
-from heliograph.dataplane.assignment import Limits
-from heliograph.dataplane.job import FlowJob, JobOptions
+from heliograph.dataplane.job import FlowJob
 from heliograph.dataplane.lease_server import LeaseServer
 from heliograph.dataplane.masters import is_local
 from heliograph.dataplane.partitions import LOSS, LOSSES, MADE_ANEW
-from heliograph.dataplane.placing_job import PlacingJob
 from heliograph.dataplane.session import Engine
 from heliograph.dataplane.tally import Tally
 from heliograph.errors import FlowHeld, MirrorError
@@ -42,7 +41,7 @@ from heliograph.flows.take_over import (
 from heliograph.flows.upkeep import TopicUpkeep
 from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.offsets import EARLIEST, list_offsets
-from heliograph.model import TopicPartition
+from heliograph.model import ProducerIdentity, TopicPartition
 from heliograph.wire.connect_records import SourceOffset
 
 log = logging.getLogger(__name__)
@@ -173,12 +172,13 @@ class FlowRunner(threading.Thread):
             for cluster in (source, storage):
                 cluster.describe(())
             check_stopped(self._config, storage)
+            own = settle_transactions(self._config, target, slices_for(self._config))
             store = open_progress(storage, self._config)
             self._known = store.load()
             runs = open_runs(target, self._config)
             runs.load()
             upkeep = TopicUpkeep(self._config)
-            job = self._open_job(runs, upkeep)
+            job = self._open_job(runs, upkeep, own)
             desk = _Desk(source, target, store, runs, holds, upkeep, job)
             self._assign(desk)
             while not self._engine.wait(_TICK):
@@ -253,7 +253,8 @@ class FlowRunner(threading.Thread):
         offsets = offsets_of(desk.job)
         try:
             desk.runs.save(within)
-            desk.store.save(offsets, within)
+            if not self._config.transactions:  # else writers do, with their records
+                desk.store.save(offsets, within)
         except MirrorError as exc:
             # Positions are only a shortcut to the target's tail; they are saved next time.
             log.warning("flow=%s progress could not be saved: %s", self._config.flow, exc)
@@ -383,36 +384,20 @@ class FlowRunner(threading.Thread):
             if route.spread and runs.knows(route.source):
                 runs.clear(route.source)
 
-    def _open_job(self, runs: RunStore, upkeep: TopicUpkeep) -> FlowJob:
-        config = self._config
-        options = JobOptions(
-            flow=config.flow,
-            key=f"{config.flow} {config.connector_name}",
-            source=config.source,
-            target=config.target,
-            transactional_id=config.transactional_id,
-            limits=Limits(
-                epoch_seconds=config.epoch.total_seconds(),
-                chunk_bytes=config.chunk_max_bytes,
-                partition_bytes=config.partition_fetch_max_bytes,
-                in_flight_requests=config.max_in_flight_requests,
-                merge_bytes=config.merge_max_bytes,
-                read_committed=config.isolation_level == "read_committed",
-            ),
-            slices=slices_for(config),
-        )
-
+    def _open_job(
+        self, runs: RunStore, upkeep: TopicUpkeep, own: ProducerIdentity | None
+    ) -> FlowJob:
         def on_runs(partition: TopicPartition, told: list[tuple[int, int, int]]) -> None:
             runs.add(partition, told)
             upkeep.syncs.note(partition, told)
 
-        kind = FlowJob if config.target_partitions == "source" else PlacingJob
-        return kind(
-            options,
+        return make_job(
+            self._config,
             self._leases,
+            slices_for(self._config),
+            own,
             on_fatal=self._on_fatal,
             on_runs=on_runs,
-            may_copy=lambda target: HoldStore(target, config).check(),
             tally=self.tally,
         )
 

@@ -4,7 +4,7 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from heliograph.model import Endpoint, Position, ProducerIdentity, Sasl, Tls, TopicPartition
+from heliograph.model import Endpoint, Flow, Position, ProducerIdentity, Sasl, Tls, TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +63,35 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
+class Ledger:
+    """Where a slice writes its positions, in the same transactions as its records.
+
+    `remote_ids` are those of its shares, by slot.
+    """
+
+    transactional_id: str
+    topic: str
+    partitions: int
+    connector: str
+    cluster: str
+    commit_seconds: float
+    remote_ids: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class JobOptions:
+    """What a job is given once, when it is made; `key` tells it from all others of this driver."""
+
+    flow: Flow
+    key: str
+    source: Endpoint
+    target: Endpoint
+    transactional_id: str
+    limits: Limits
+    slices: int
+
+
+@dataclass(frozen=True, slots=True)
 class Assignment:
     """All that a worker process needs to know, and nothing live."""
 
@@ -71,6 +100,7 @@ class Assignment:
     limits: Limits
     shares: tuple[Share, ...]
     lanes: tuple[LaneShare, ...] = ()
+    ledger: Ledger | None = None
 
     def encode(self) -> dict[str, Any]:
         return asdict(self)
@@ -90,6 +120,7 @@ def decode_assignment(data: dict[str, Any]) -> Assignment:
         limits=Limits(**data["limits"]),
         shares=tuple(_decode_share(share) for share in data["shares"]),
         lanes=tuple(_decode_lane(lane) for lane in data["lanes"]),
+        ledger=_decode_ledger(data["ledger"]) if data["ledger"] else None,
     )
 
 
@@ -117,6 +148,10 @@ def _decode_share(data: dict[str, Any]) -> Share:
         spread=data["spread"],
         leader_epoch=data["leader_epoch"],
     )
+
+
+def _decode_ledger(data: dict[str, Any]) -> Ledger:
+    return Ledger(**{**data, "remote_ids": tuple(data["remote_ids"])})
 
 
 def _decode_lane(data: dict[str, Any]) -> LaneShare:

@@ -14,11 +14,11 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from heliograph.dataplane.assignment import Assignment, Claim, Limits, Share
+from heliograph.dataplane.assignment import Assignment, Claim, JobOptions, Share
 from heliograph.dataplane.attendance import Attendance, describe_missed
 from heliograph.dataplane.latency import Taken
 from heliograph.dataplane.lease import LeaseLost
@@ -31,7 +31,7 @@ from heliograph.errors import FlowFenced, FlowHeld, MirrorError
 from heliograph.kafka.cluster import NO_LEADER, Cluster, patiently
 from heliograph.kafka.fencing import fence
 from heliograph.kafka.offsets import LATEST, list_offsets
-from heliograph.model import Endpoint, Flow, Position, SparkProgress, TopicPartition
+from heliograph.model import Position, ProducerIdentity, SparkProgress, TopicPartition
 from heliograph.policy.topics import plan_slices
 
 log = logging.getLogger(__name__)
@@ -39,21 +39,10 @@ log = logging.getLogger(__name__)
 OnRuns = Callable[[TopicPartition, list[tuple[int, int, int]]], None]
 
 
-@dataclass(frozen=True, slots=True)
-class JobOptions:
-    """What a job is given once, when it is made; `key` tells it from all others of this driver."""
-
-    flow: Flow
-    key: str
-    source: Endpoint
-    target: Endpoint
-    transactional_id: str
-    limits: Limits
-    slices: int
-
-
 class FlowJob:
     """Runs one flow. Methods may be called from any thread."""
+
+    reads_tails = True
 
     def __init__(
         self,
@@ -289,8 +278,7 @@ class FlowJob:
             members = [p for p in members if p not in lost]
             unfenced = [p for p in unfenced if p not in lost]
         if unfenced:
-            remotes = self._remotes(unfenced)
-            identity = fence(self._target, self._options.transactional_id, remotes)
+            identity = self._take_over(claim.slice_index, unfenced)
             # Asked now, because who fails a flow over says so first and fences then.
             self._may_copy(self._target)
             with self._lock:
@@ -309,6 +297,11 @@ class FlowJob:
             self._attempts[claim.slice_index] = attempt
             self._grant_trouble = None
             return attempt
+
+    def _take_over(self, _slice_index: int, partitions: Sequence[Partition]) -> ProducerIdentity:
+        """Return the identity that alone may write for these partitions from now on."""
+        remotes = self._remotes(partitions)
+        return fence(self._target, self._options.transactional_id, remotes)
 
     def _handed_over(self, partition: Partition) -> bool:
         return partition.identity is not None and partition.clean
@@ -382,7 +375,7 @@ class FlowJob:
                     position=partition.position,
                     identity=partition.identity,
                     sequence=partition.sequence,
-                    resume=slot in attempt.resuming and not partition.spread,
+                    resume=self.reads_tails and slot in attempt.resuming and not partition.spread,
                     max_message_bytes=partition.max_message_bytes,
                     spread=partition.spread,
                     leader_epoch=partition.leader_epoch,
@@ -394,6 +387,7 @@ class FlowJob:
             limits=options.limits,
             shares=tuple(shares),
             lanes=attempt.lanes if role == "writer" else (),
+            ledger=attempt.ledger if role == "writer" else None,
         )
 
     def _leave(self, kept: set[Partition]) -> None:

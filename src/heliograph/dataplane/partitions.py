@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
-from heliograph.dataplane.assignment import LaneShare
+from heliograph.dataplane.assignment import LaneShare, Ledger
 from heliograph.dataplane.latency import Window
 from heliograph.dataplane.lease_server import Line
 from heliograph.model import Position, ProducerIdentity, TopicPartition
@@ -114,3 +114,4 @@ class Attempt:
     done_at: float = 0.0
     troubles: dict[str, str] = field(default_factory=dict)
     lanes: tuple[LaneShare, ...] = ()
+    ledger: Ledger | None = None

@@ -21,11 +21,12 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from heliograph.dataplane.assignment import Claim
+from heliograph.dataplane.assignment import Assignment, Claim
 from heliograph.dataplane.chunks import SQL_SCHEMA, TICK
 from heliograph.dataplane.lease import Lease
 from heliograph.dataplane.placing_writer import PlacingWriter
 from heliograph.dataplane.reader import SliceReader
+from heliograph.dataplane.transactional_writer import TransactionalWriter
 from heliograph.dataplane.writer import SliceWriter
 
 FORMAT = "heliograph"
@@ -83,8 +84,7 @@ class MirrorStreamWriter(DataSourceStreamArrowWriter):
         lease = _take_lease(self._options, "writer", -1)
         try:
             assignment = lease.assignment()
-            kind = PlacingWriter if assignment.lanes else SliceWriter
-            with closing(kind(lease, assignment)) as writer:
+            with closing(_make_writer(lease, assignment)) as writer:
                 writer.write(iterator)
         finally:
             lease.close()
@@ -112,6 +112,14 @@ class MirrorDataSource(DataSource):
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> MirrorStreamWriter:  # noqa: ARG002
         return MirrorStreamWriter(dict(self.options))
+
+
+def _make_writer(lease: Lease, assignment: Assignment) -> SliceWriter:
+    if assignment.lanes:
+        return PlacingWriter(lease, assignment)
+    if assignment.ledger is not None:
+        return TransactionalWriter(lease, assignment, assignment.ledger)
+    return SliceWriter(lease, assignment)
 
 
 def _take_lease(options: dict[str, str], role: str, epoch: int) -> Lease:

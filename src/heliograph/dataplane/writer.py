@@ -61,6 +61,7 @@ class SliceWriter:
             on_stored=self._stored,
             on_refused=self._refused,
             max_in_flight=self._limits.in_flight_requests,
+            transactional_id=assignment.ledger.transactional_id if assignment.ledger else None,
         )
         self._changed = {slot for slot, state in self._slots.items() if state.share.resume}
         self._verdicts: Counter[str] = Counter()
@@ -98,9 +99,13 @@ class SliceWriter:
             while not self._producer.idle:
                 self._pump(_WAIT)
         except FlowFenced as exc:
-            self._lease.send({"failed": {"kind": "fenced", "reason": str(exc)}})
+            self._fenced(exc)
             raise
         self._report(final=True)
+
+    def _fenced(self, exc: FlowFenced) -> None:
+        """Tell that somebody else has the flow now: it must not be taken back."""
+        self._lease.send({"failed": {"kind": "fenced", "reason": str(exc)}})
 
     def _write_row(self, row: pa.RecordBatch) -> None:
         index, chunk = open_row(row)

@@ -189,11 +189,12 @@ def patiently(
     attempt: Callable[[], T],
     within: timedelta = timedelta(seconds=30),
     *,
+    first_pause: timedelta = timedelta(milliseconds=50),
     sleep: Callable[[float], None] = time.sleep,
 ) -> T:
     """Return `attempt()`, repeating it while it fails in a way that may pass, until `within` is over."""
     deadline = time.monotonic() + within.total_seconds()
-    pause = 0.05
+    pause = first_pause.total_seconds()
     while True:
         try:
             return attempt()

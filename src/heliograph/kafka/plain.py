@@ -12,9 +12,12 @@ _ANONYMOUS = ProducerIdentity(-1, -1)
 
 
 def plain_batch(
-    rows: Iterable[tuple[bytes, bytes | None]], timestamp_ms: int | None = None
+    rows: Iterable[tuple[bytes, bytes | None]],
+    timestamp_ms: int | None = None,
+    identity: ProducerIdentity = _ANONYMOUS,
+    sequence: int = -1,
 ) -> Outgoing:
-    """Return an uncompressed batch of keys and values by nobody in particular, stamped with now."""
+    """Return an uncompressed batch of keys and values, by nobody in particular and stamped with now unless told."""
     now = time.time_ns() // 1_000_000 if timestamp_ms is None else timestamp_ms
     builder = RecordsBuilder()
     for key, value in rows:
@@ -26,8 +29,8 @@ def plain_batch(
         count=builder.count,
         base_timestamp=now,
         max_timestamp=now,
-        identity=_ANONYMOUS,
-        sequence=-1,
+        identity=identity,
+        sequence=sequence,
     )
     return Outgoing(header, payload, builder.count, 0, now)
 

@@ -24,6 +24,7 @@ from heliograph.kafka.cluster import NO_LEADER, Cluster
 from heliograph.kafka.faults import (
     DUPLICATE_SEQUENCE,
     FENCED,
+    LOST_TRANSACTION,
     OUT_OF_ORDER_SEQUENCE,
     error_name,
     is_retriable,
@@ -38,7 +39,7 @@ _MAX_REQUEST_BYTES = 8 << 20
 _PATIENCE = 30.0
 _RETRY_PAUSE = 0.1
 
-_HEAD = struct.Struct(">hhii")
+_HEAD = struct.Struct(">hii")
 _ENTRY = struct.Struct(">ii")
 _ANSWER = struct.Struct(">ihqqq")
 _I16 = struct.Struct(">h")
@@ -114,7 +115,10 @@ class Producer:
         on_stored: Callable[[Stored], None],
         on_refused: Callable[[Refused], None],
         max_in_flight: int = 5,
+        transactional_id: str | None = None,
     ) -> None:
+        self._owner = _encode_owner(transactional_id)
+        self._in_transactions = transactional_id is not None
         self._cluster = cluster
         self._flow = flow
         self._lanes = {lane.slot: lane for lane in lanes}
@@ -194,7 +198,7 @@ class Producer:
                 return
             try:
                 channel = self._cluster.channel(node)
-                parts = _encode(channel, batches)
+                parts = _encode(channel, batches, self._owner)
                 correlation = channel.correlation
                 channel.send(parts)
             except (OSError, KafkaFault) as exc:
@@ -248,6 +252,8 @@ class Producer:
         elif error in (OUT_OF_ORDER_SEQUENCE, DUPLICATE_SEQUENCE):
             # Nothing failed before this one, so the broker lost what it knew of us. A new attempt
             # reads the target's tail and finds out what is there.
+            raise KafkaFault(f"produce to {lane.partition}", error_name(error), retriable=True)
+        elif self._in_transactions and error in LOST_TRANSACTION:
             raise KafkaFault(f"produce to {lane.partition}", error_name(error), retriable=True)
         elif is_retriable(error):
             self._fail(lane, f"{lane.partition}: {error_name(error)}", own=True)
@@ -346,12 +352,20 @@ def _gather(lanes: list[Lane]) -> _Batches:
     return request
 
 
-def _encode(channel: Channel, request: _Batches) -> list[Part]:
+def _encode_owner(transactional_id: str | None) -> bytes:
+    """Return the beginning of every request: whose transaction it is of, if it is of one."""
+    if transactional_id is None:
+        return _I16.pack(-1)
+    name = transactional_id.encode()
+    return _I16.pack(len(name)) + name
+
+
+def _encode(channel: Channel, request: _Batches, owner: bytes) -> list[Part]:
     by_topic: dict[str, list[tuple[int, Outgoing]]] = {}
     for lane, batch in request:
         by_topic.setdefault(lane.partition.topic, []).append((lane.partition.index, batch))
     head = channel.next_header(API_KEY, VERSION, flexible=False)
-    parts: list[Part] = [head + _HEAD.pack(-1, -1, _TIMEOUT_MS, len(by_topic))]
+    parts: list[Part] = [head + owner + _HEAD.pack(-1, _TIMEOUT_MS, len(by_topic))]
     for topic, members in by_topic.items():
         name = topic.encode()
         parts.append(_I16.pack(len(name)) + name + _I32.pack(len(members)))

@@ -19,6 +19,7 @@ from heliograph.flows.source import naming_of
 from heliograph.kafka.cluster import FOREVER, Cluster
 from heliograph.kafka.fencing import fence
 from heliograph.kafka.groups import Committed, commit_offsets
+from heliograph.kafka.transactions import take_over_all
 from heliograph.model import TopicPartition
 from heliograph.policy.filters import NameFilter
 from heliograph.policy.moves import NOT_COPIED, GroupMove, Place, Stand, Views, plan_moves
@@ -385,6 +386,8 @@ def carry_out(plan: FailoverPlan, on_group: OnGroup = lambda *_: None) -> Failov
             groups = held.groups | {move.group for move in plan.moves if move.reason is None}
             holds.write(replace(held, groups=groups))
             fence(target, config.transactional_id, sorted(plan.view.ends))
+            if config.transactions:
+                take_over_all(target, config.transactional_id)
         moved, left = move_groups(target, plan.moves, on_group)
     return FailoverReport(
         str(config.flow), moved, left, not plan.keeps_flow, time.monotonic() - began

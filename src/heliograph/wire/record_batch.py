@@ -179,6 +179,8 @@ def build_header(
     sequence: int,
 ) -> bytes:
     """Return the 61 bytes for a batch of `count` records without holes, CRC included."""
+    if identity.transactional:
+        attributes |= TRANSACTIONAL
     tail = _AFTER_CRC.pack(
         attributes,
         count - 1,

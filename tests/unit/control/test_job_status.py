@@ -6,8 +6,8 @@ import pytest
 from heliograph.config.flow import FlowConfig
 from heliograph.control.flow_status import Spread, status_at_rest
 from heliograph.control.job_status import spread_of, with_job, with_tally
-from heliograph.dataplane.assignment import Limits
-from heliograph.dataplane.job import FlowJob, JobOptions
+from heliograph.dataplane.assignment import JobOptions, Limits
+from heliograph.dataplane.job import FlowJob
 from heliograph.dataplane.latency import Window, taken
 from heliograph.dataplane.lease_server import LeaseServer
 from heliograph.dataplane.partitions import Partition

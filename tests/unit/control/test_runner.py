@@ -25,7 +25,7 @@ def runner(config: FlowConfig) -> Iterator[FlowRunner]:
 
 
 def open_job(runner: FlowRunner) -> FlowJob:
-    return runner._open_job(UNUSED, TopicUpkeep(runner._config))
+    return runner._open_job(UNUSED, TopicUpkeep(runner._config), None)
 
 
 def partition(kind: str, index: int = 0, remote_id: str = "r1") -> Partition:

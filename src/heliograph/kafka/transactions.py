@@ -1,0 +1,173 @@
+"""Transactions, in the forms that the client side of Kafka has: begun by adding partitions, ended for all at once."""
+
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+
+from kafka.protocol.metadata import FindCoordinatorRequest
+from kafka.protocol.producer import AddPartitionsToTxnRequest, EndTxnRequest, InitProducerIdRequest
+
+from heliograph.errors import FlowFenced, KafkaFault
+from heliograph.kafka.cluster import Cluster, patiently
+from heliograph.kafka.faults import CONCURRENT_TRANSACTIONS, FENCED, fault_for
+from heliograph.model import ProducerIdentity, TopicPartition
+
+_TRANSACTION = 1
+_TIMEOUT_MS = 60_000
+_PATIENCE = timedelta(seconds=60)
+_PAUSE = timedelta(milliseconds=5)
+
+_SLICES = 32
+
+NOBODY = ProducerIdentity(-1, -1)
+
+
+def slice_id(transactional_id: str, index: int) -> str:
+    """Return what one slice of a flow is known by: each has transactions of its own."""
+    return f"{transactional_id}-{index}"
+
+
+def find_coordinator(cluster: Cluster, transactional_id: str) -> int:
+    """Return the broker that keeps the transactions of an id."""
+    request = FindCoordinatorRequest(key=transactional_id, key_type=_TRANSACTION)
+    answer = cluster.call(request, newest=2)
+    _check(f"find the coordinator of {transactional_id}", answer.error_code)
+    return int(answer.node_id)
+
+
+def next_epoch(
+    cluster: Cluster, node: int, transactional_id: str, current: ProducerIdentity = NOBODY
+) -> ProducerIdentity:
+    """Return the next epoch; with a `current` identity, only if that is still the latest.
+
+    What an earlier epoch has left open is aborted, and all that it did has been answered for by then.
+    """
+    request = InitProducerIdRequest(
+        transactional_id=transactional_id,
+        transaction_timeout_ms=_TIMEOUT_MS,
+        producer_id=current.producer_id,
+        producer_epoch=current.epoch,
+    )
+    answer = cluster.call(request, node, newest=4)
+    _check(f"take over the producer of {transactional_id}", answer.error_code)
+    return ProducerIdentity(answer.producer_id, answer.producer_epoch)
+
+
+def take_over(
+    cluster: Cluster, transactional_id: str, current: ProducerIdentity = NOBODY
+) -> ProducerIdentity:
+    """Return the next epoch of an id, wherever its coordinator is, and with patience."""
+
+    def attempt() -> ProducerIdentity:
+        return next_epoch(
+            cluster, find_coordinator(cluster, transactional_id), transactional_id, current
+        )
+
+    return patiently(attempt, _PATIENCE)
+
+
+def take_over_all(
+    cluster: Cluster, transactional_id: str, slices: int = _SLICES
+) -> ProducerIdentity:
+    """Abort what any slice of a flow has left open, and return the identity of the flow itself.
+
+    A predecessor may have had more slices than we; up to 32 are known to nobody but the coordinator.
+    """
+    identity = take_over(cluster, transactional_id)
+    for index in range(max(slices, _SLICES)):
+        take_over(cluster, slice_id(transactional_id, index))
+    return identity
+
+
+def add_partitions(
+    cluster: Cluster,
+    node: int,
+    transactional_id: str,
+    identity: ProducerIdentity,
+    partitions: Sequence[TopicPartition],
+) -> None:
+    """Begin a transaction, or let more partitions take part in it."""
+    by_topic: dict[str, list[int]] = {}
+    for partition in partitions:
+        by_topic.setdefault(partition.topic, []).append(partition.index)
+    spec = AddPartitionsToTxnRequest.AddPartitionsToTxnTopic
+    request = AddPartitionsToTxnRequest(
+        v3_and_below_transactional_id=transactional_id,
+        v3_and_below_producer_id=identity.producer_id,
+        v3_and_below_producer_epoch=identity.epoch,
+        v3_and_below_topics=[spec(name=n, partitions=i) for n, i in by_topic.items()],
+    )
+    for topic in cluster.call(request, node, newest=3).results_by_topic_v3_and_below:
+        for answer in topic.results_by_partition:
+            name = f"{topic.name}-{answer.partition_index}"
+            _check(
+                f"let {transactional_id} write to {name} in a transaction",
+                answer.partition_error_code,
+            )
+
+
+def end_transaction(
+    cluster: Cluster, node: int, transactional_id: str, identity: ProducerIdentity, *, commit: bool
+) -> None:
+    """Commit or abort; answered before the markers are written."""
+    request = EndTxnRequest(
+        transactional_id=transactional_id,
+        producer_id=identity.producer_id,
+        producer_epoch=identity.epoch,
+        committed=commit,
+    )
+    doing = f"{'commit' if commit else 'abort'} the transaction of {transactional_id}"
+    _check(doing, cluster.call(request, node, newest=4).error_code)
+
+
+class Transactions:
+    """The transactions of one producer, one after the other; owned by one thread at a time."""
+
+    def __init__(self, cluster: Cluster, transactional_id: str, identity: ProducerIdentity) -> None:
+        self._cluster = cluster
+        self._id = transactional_id
+        self._identity = identity
+        self._node: int | None = None
+        self._joined: set[TopicPartition] = set()
+
+    @property
+    def is_open(self) -> bool:
+        return bool(self._joined)
+
+    def join(self, partitions: Sequence[TopicPartition]) -> None:
+        """Let partitions take part; the first of them begin a transaction."""
+        new = [partition for partition in partitions if partition not in self._joined]
+        if new:
+            # Right after a commit its markers are still being written, for some milliseconds.
+            self._ask(
+                lambda node: add_partitions(self._cluster, node, self._id, self._identity, new)
+            )
+            self._joined.update(new)
+
+    def commit(self) -> None:
+        """Make all that was written since the first `join` visible at once."""
+        self._ask(
+            lambda node: end_transaction(self._cluster, node, self._id, self._identity, commit=True)
+        )
+        self._joined.clear()
+
+    def _ask(self, call: Callable[[int], None]) -> None:
+        def attempt() -> None:
+            if self._node is None:
+                self._node = find_coordinator(self._cluster, self._id)
+            try:
+                call(self._node)
+            except (KafkaFault, OSError):
+                self._node = None  # it may have moved
+                raise
+
+        patiently(attempt, _PATIENCE, first_pause=_PAUSE)
+
+
+def _check(doing: str, code: int) -> None:
+    if code in FENCED:
+        raise FlowFenced(doing, "the transaction coordinator")
+    if code == CONCURRENT_TRANSACTIONS:
+        # The markers of the one before are still being written; kafka-python calls that final.
+        raise KafkaFault(doing, "CONCURRENT_TRANSACTIONS", retriable=True)
+    if code:
+        raise fault_for(doing, code)
