@@ -11,7 +11,7 @@ import pytest
 from kafka.errors import for_code
 
 from heliograph.errors import ClusterUnreachable, FlowFenced, KafkaFault
-from heliograph.kafka import faults, fencing
+from heliograph.kafka import faults, fencing, transactions
 from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.configs import topic_configs
 from heliograph.kafka.fencing import fence
@@ -285,15 +285,15 @@ def test_a_process_that_slept_while_fencing_does_not_outbid_its_successor(
 ) -> None:
     partition = TopicPartition(target.create_topic(), 0)
     flow = partition.topic
-    abort = fencing._abort
+    abort = transactions.end_transaction
 
-    def abort_then_sleep_through_a_succession(*args: Any) -> None:
-        abort(*args)
+    def abort_then_sleep_through_a_succession(*args: Any, commit: bool) -> None:
+        abort(*args, commit=commit)
         monkeypatch.undo()
         successor.append(fence(cluster, flow, [partition]))
 
     successor: list[ProducerIdentity] = []
-    monkeypatch.setattr(fencing, "_abort", abort_then_sleep_through_a_succession)
+    monkeypatch.setattr(fencing, "end_transaction", abort_then_sleep_through_a_succession)
 
     with pytest.raises(FlowFenced):
         fence(cluster, flow, [partition])
