@@ -139,7 +139,7 @@ class Cluster:
                 self._leave_anyone()
                 raise
         raise ClusterUnreachable(
-            self.endpoint.cluster, str(self.endpoint), "; ".join(dict.fromkeys(reasons))
+            self.endpoint.cluster, str(self.endpoint), "; ".join(sorted(set(reasons)))
         )
 
     def _leave_anyone(self) -> None:
