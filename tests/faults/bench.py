@@ -90,7 +90,7 @@ class Watch:
         )
         self.newest = dict.fromkeys(range(partitions), -1)
         self.stamps = dict.fromkeys(range(partitions), 0.0)
-        self._arrived = time.monotonic()
+        self._arrived = dict.fromkeys(range(partitions), time.monotonic())
         self.stall = 0.0
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -109,8 +109,8 @@ class Watch:
                     self.newest[partition] = max(self.newest[partition], int(value))
                     self.stamps[partition] = message.timestamp()[1] / 1000
                     now = time.monotonic()
-                    self.stall = max(self.stall, now - self._arrived)
-                    self._arrived = now
+                    self.stall = max(self.stall, now - self._arrived[partition])
+                    self._arrived[partition] = now
 
 
 @dataclass

@@ -30,7 +30,10 @@ STOPPED = "heliograph_flow_partitions_stopped"
 
 @pytest.fixture
 def running(bench: Bench) -> Bench:
+    before = bench.mirror.file.read_text()
     bench.mirror.write({**bench.properties(), "sync.topic.configs.interval.seconds": "1"})
+    if bench.mirror.is_alive and bench.mirror.file.read_text() != before:
+        bench.mirror.stop()
     bench.start_mirror()
     return bench
 
@@ -189,7 +192,7 @@ def test_an_unclean_election_is_told_also_where_the_log_has_grown_again(
 ) -> None:
     topic = f"fault.{unique_name()}"
     config = {"unclean.leader.election.enable": "true", "min.insync.replicas": "1"}
-    new = NewTopic(topic, replica_assignment=[[1, 2]], config=config)
+    new = NewTopic(topic, 1, replica_assignment=[[1, 2]], config=config)
     running.source.admin.create_topics([new])[topic].result(timeout=30)
     before = running.metric(ALARMS, reason="loss")
 
