@@ -38,10 +38,15 @@ def is_alive(pid: int) -> bool:
         return False
 
 
+def daemon(pid: int) -> int:
+    """Return Spark's Python daemon below a driver: the first of all with its command line, its forks have it too."""
+    # The JVM has the daemon's name among its settings.
+    return next(p for p in tree(pid) if "-m heliograph.dataplane.daemon" in command_line(p))
+
+
 def workers(pid: int) -> list[int]:
     """Return Spark's Python workers below a driver: the forks of the daemon."""
-    daemons = [p for p in tree(pid) if "dataplane.daemon" in command_line(p)]
-    return [child for daemon in daemons for child in children(daemon)]
+    return children(daemon(pid))
 
 
 def send_to_all(pids: list[int], number: signal.Signals) -> None:

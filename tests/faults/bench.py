@@ -21,7 +21,7 @@ from tests.clusters import LiveCluster, eventually, unique_name
 from tests.commands import run_command
 from tests.load import SteadyLoad, account
 from tests.mirrors import Mirror, flow_properties, unique_alias
-from tests.processes import children, command_line, tree
+from tests.processes import command_line, tree
 
 PARTITIONS = 6
 RATE = 2000
@@ -166,10 +166,6 @@ class Bench:
 
     def jvm(self) -> int:
         return next(p for p in tree(self.mirror.pid) if "SparkSubmit" in command_line(p))
-
-    def daemon(self) -> int:
-        found = [p for p in tree(self.mirror.pid) if "dataplane.daemon" in command_line(p)]
-        return next(p for p in found if any(child in found for child in children(p)))
 
     def remote(self, topic: str) -> str:
         return f"{self.alias}.{topic}"

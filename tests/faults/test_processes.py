@@ -12,7 +12,7 @@ import pytest
 from heliograph.embedded.ports import pick_port
 from tests.clusters import eventually
 from tests.faults.bench import STARTING, Bench, pause
-from tests.processes import is_alive, tree, workers
+from tests.processes import daemon, is_alive, tree, workers
 
 pytestmark = [pytest.mark.fault, pytest.mark.timeout(600)]
 
@@ -29,7 +29,7 @@ PROCESSES: dict[str, Callable[[Bench], int]] = {
     "driver": _driver,
     "JVM": Bench.jvm,
     "Python worker": _worker,
-    "Python daemon": Bench.daemon,
+    "Python daemon": lambda bench: daemon(bench.mirror.pid),
 }
 
 
@@ -66,12 +66,12 @@ def test_a_full_disk_for_spark_s_scratch(bench: Bench, small_disk: Path) -> None
     if bench.mirror.is_alive:
         bench.mirror.stop()
     bench.mirror = bench.new_mirror({"TMPDIR": str(small_disk)})
-    with bench.under_load("disk of Spark's scratch folder full for 20 s") as scene:
+    with bench.under_load("disk of Spark's scratch folder full for 60 s") as scene:
         filler = small_disk / "filler"
         with filler.open("wb", buffering=0) as file, suppress(OSError):
             while True:
                 file.write(bytes(1 << 16))
-        pause(20)
+        pause(60)  # longer than an epoch, whose end Spark writes down
         filler.unlink()
         scene.recover_restarting()
     bench.mirror.stop()
