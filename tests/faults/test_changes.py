@@ -211,6 +211,15 @@ def test_an_unclean_election_is_told_also_where_the_log_has_grown_again(
     assert copied(running, topic) == numbers(0, 100)
     running.await_in_sync("source")
 
+    running.mirror.stop()  # whoever starts it again without a word is told again
+    running.start_mirror()
+    eventually(
+        lambda: len(running.mirror.lines(f"{topic}-0 stopped", "unclean election")) > len(told),
+        60,
+        running.mirror.tail,
+    )
+    assert copied(running, topic) == numbers(0, 100)
+
 
 def test_larger_records_than_the_target_takes_wait_until_its_limit_follows(running: Bench) -> None:
     topic = running.create_topic()

@@ -39,6 +39,7 @@ def open_partition(start: Start) -> Partition:
         remote_id=route.remote_id,
         max_message_bytes=route.max_message_bytes,
         position=start.position,
+        read_to=(start.position.upstream, start.leader_epoch),
         stop=stop,
         spread=route.spread,
     )
@@ -74,7 +75,7 @@ def resume_returned(job: FlowJob, source: Cluster, target: Cluster) -> None:
 def offsets_of(job: FlowJob) -> dict[TopicPartition, SourceOffset]:
     """Return what is to be saved: nothing of what waits for a person, whose old record stays."""
     return {
-        p.source: saved_offset(p.position, p.topic_id, p.remote_id)
+        p.source: saved_offset(p.position, p.topic_id, p.remote_id, p.leader_epoch)
         for p in job.partitions()
         if p.stop is None or p.stop.kind not in (MADE_ANEW, UNTRACKED)
     }

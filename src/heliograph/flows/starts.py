@@ -37,10 +37,12 @@ class Start:
     barred: bool = False
     met: tuple[tuple[int, int, int], ...] = ()
     told: str | None = None
+    leader_epoch: int = -1
 
     @property
     def offset(self) -> SourceOffset:
-        return saved_offset(self.position, self.route.topic_id, self.route.remote_id)
+        route = self.route
+        return saved_offset(self.position, route.topic_id, route.remote_id, self.leader_epoch)
 
     @property
     def begins(self) -> Position:
@@ -80,13 +82,15 @@ class Start:
         return f"set on.loss=continue to go on at upstream offset {self.position.upstream}"
 
 
-def saved_offset(position: Position, topic_id: str, remote_id: str) -> SourceOffset:
+def saved_offset(
+    position: Position, topic_id: str, remote_id: str, leader_epoch: int = -1
+) -> SourceOffset:
     """Return what is saved of a position: one that is nowhere downstream is saved as MM2 does it."""
     downstream: int | None = position.downstream
     if downstream == NOWHERE:
         # Without a record behind it, only the member beside it makes a position of -1.
         downstream = None if position.upstream else 0
-    return SourceOffset(position.upstream, downstream, topic_id, remote_id)
+    return SourceOffset(position.upstream, downstream, topic_id, remote_id, leader_epoch)
 
 
 def plan_starts(
@@ -120,7 +124,8 @@ def plan_starts(
         else:
             barred = origin is not Origin.RESUMED
             position = Position(found.upstream, found.downstream)
-            starts.append(Start(route, position, origin, barred))
+            epoch = found.leader_epoch
+            starts.append(Start(route, position, origin, barred, leader_epoch=epoch))
     if from_reset:
         latest = [
             route.source

@@ -30,12 +30,16 @@ class SourceKey(NamedTuple):
 
 
 class SourceOffset(NamedTuple):
-    """A saved position, as next offsets; what MirrorMaker 2 wrote has only the first."""
+    """A saved position, as next offsets; what MirrorMaker 2 wrote has only the first.
+
+    `leader_epoch` is that of the source's leader who wrote the record before it, -1 if it is not known.
+    """
 
     upstream: int
     downstream: int | None = None
     topic_id: str | None = None
     remote_id: str | None = None
+    leader_epoch: int = -1
 
 
 def encode_source_key(connector: str, cluster: str, topic: str, partition: int) -> bytes:
@@ -74,6 +78,8 @@ def encode_source_offset(offset: SourceOffset) -> bytes:
         members.append(f'"topicId":{quote(offset.topic_id)}')
     if offset.remote_id is not None:
         members.append(f'"remoteTopicId":{quote(offset.remote_id)}')
+    if offset.leader_epoch >= 0:
+        members.append(f'"leaderEpoch":{offset.leader_epoch}')
     return f"{{{','.join(members)}}}".encode()
 
 
@@ -99,11 +105,16 @@ def decode_source_offset(value: bytes | None) -> SourceOffset | None:
                 downstream,
                 _text(found.get("topicId")),
                 _text(found.get("remoteTopicId")),
+                _leader_epoch(found.get("leaderEpoch")),
             )
         case dict() if found.get("offset") is None:
             return None
         case _:
             raise _corrupt(value)
+
+
+def _leader_epoch(epoch: object) -> int:
+    return epoch if type(epoch) is int and 0 <= epoch <= _INT32_MAX else -1
 
 
 def _downstream(last: object) -> int | None:

@@ -86,9 +86,11 @@ def test_an_offset_of_mirrormaker_has_no_downstream() -> None:
     assert decode_source_offset(b'{"offset":0}') == SourceOffset(1, None)
 
 
-@given(offsets, offsets, st.none() | st.uuids().map(str))
-def test_positions_survive_the_wire(upstream: int, downstream: int, topic_id: str | None) -> None:
-    offset = SourceOffset(upstream, downstream, topic_id)
+@given(offsets, offsets, st.none() | st.uuids().map(str), st.integers(-1, 2**31 - 1))
+def test_positions_survive_the_wire(
+    upstream: int, downstream: int, topic_id: str | None, leader_epoch: int
+) -> None:
+    offset = SourceOffset(upstream, downstream, topic_id, leader_epoch=leader_epoch)
     assert decode_source_offset(encode_source_offset(offset)) == offset
 
 
