@@ -1,6 +1,5 @@
 """A client's certificates in real handshakes over loopback."""
 
-import os
 import socket
 import ssl
 import threading
@@ -253,5 +252,5 @@ def open_files() -> list[str]:
     found = []
     for file in Path("/proc/self/fd").iterdir():
         with suppress(OSError):
-            found.append(os.readlink(file))
+            found.append(str(file.readlink()))
     return found
