@@ -89,8 +89,7 @@ function markNav(parts) {
 
 function switchTheme() {
   const root = document.documentElement;
-  const dark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
-  root.dataset.theme = dark ? "light" : "dark";
+  root.dataset.theme = root.dataset.theme === "dark" ? "light" : "dark";
   try {
     localStorage.setItem("heliograph.theme", root.dataset.theme);
   } catch {
@@ -101,7 +100,6 @@ function switchTheme() {
 
 async function begin() {
   document.getElementById("theme").addEventListener("click", switchTheme);
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => dispatchEvent(new Event("themechange")));
   document.querySelector(".skip").addEventListener("click", (event) => {
     event.preventDefault();
     document.getElementById("main").focus();

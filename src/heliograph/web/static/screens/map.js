@@ -36,10 +36,10 @@ export function show(root, _names, signal) {
     const shape = JSON.stringify([width, overview.clusters.map((c) => c.alias), overview.flows.map((f) => f.flow)]);
     if (shape !== drawn) {
       drawn = shape;
-      const picture = draw(overview, width);
-      edges = picture.edges;
-      boxes = picture.boxes;
-      replace(drawing, overview.flows.length ? picture.element : h("p", null, "No flow is copied by this process. A worker shows the flows whose source connector it runs; see ", link("#/connectors", "connectors"), "."));
+      const picture = overview.flows.length ? draw(overview, width) : null;
+      edges = picture?.edges ?? new Map();
+      boxes = picture?.boxes ?? new Map();
+      replace(drawing, picture?.element ?? h("p", null, "No flow is copied by this process. A worker shows the flows whose source connector it runs; see ", link("#/connectors", "connectors"), "."));
     }
     for (const flow of overview.flows) edges.get(flow.flow)?.(flow);
     for (const cluster of overview.clusters) boxes.get(cluster.alias)?.(cluster);
