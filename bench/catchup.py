@@ -1,48 +1,29 @@
-"""One catch-up: a system is started on a full source topic and watched until the remote topic is full."""
+"""Catching up: a system is started on a full source topic and watched until the remote topic is full."""
 
 import time
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 
-from bench.data import PARTITIONS, Case
+from bench.cases import Case, Scale
+from bench.clusters import Bed
+from bench.data import Filled, fill
+from bench.figures import Run
+from bench.limits import LIMITS, start_limit
 from bench.systems import Running, flow_properties, start
 from bench.trees import Tree
 from bench.watch import Content, Ends, count, read_content
-from tests.clusters import LiveCluster
 
 _POLL = 0.05
+_POLL_PARTITIONS = 400  # more of them are asked for less often: asking costs, too
 _NOTE_EVERY = 0.5
 _CPU_TICK = 0.01
+_QUIET = 1.0
+_LIMIT = 600.0
 # heliograph's fencing leaves up to two markers in a partition before its first record.
-_MARKERS = 2 * PARTITIONS
+_MARKERS = 2
 
-
-@dataclass(frozen=True, slots=True)
-class Catchup:
-    """What one system did in one round, from the first record seen until all were there.
-
-    The late rates are those of the second half of the records: a JVM is slow until its code is compiled,
-    and the shorter the run, the more of it that is.
-    """
-
-    system: str
-    case: str
-    round: int
-    records: int
-    records_on_target: int
-    same_content: bool
-    first_record_seconds: float
-    seconds: float
-    records_per_second: float
-    cpu_seconds: float
-    records_per_cpu_second: float
-    late_records_per_second: float
-    late_records_per_cpu_second: float
-    cpu_seconds_from_start: float
-    wall_seconds_from_start: float
-    peak_pss_bytes: int
-    timeline: tuple[tuple[float, int], ...]
-    """Seconds since the start, and end offsets by then: shows whether a run flowed or stood still."""
+Measure = Callable[[str, int], Run]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,84 +35,146 @@ class Sight:
     cpu_seconds: float
 
 
-def measure_catchup(
-    system: str,
-    case: Case,
-    round_: int,
-    *,
-    source: LiveCluster,
-    target: LiveCluster,
-    folder: Path,
-    wanted: Content,
-    limit: float = 300,
-) -> Catchup:
-    """Run one system once and delete what it wrote."""
-    tag = f"{case.name}{system[0]}{round_}"
-    remote = f"s{tag}.{case.topic}"
-    properties = flow_properties(source, target, tag, case.topic, compression=case.compression)
-    began = time.monotonic()
-    running = start(system, folder / tag, properties)
-    tree = Tree(running.process.pid)
+@dataclass(slots=True)
+class Watch:
+    """One run being watched."""
+
+    ends: Ends
+    tree: Tree
+    running: Running
+    poll: float
+    began: float
+    timeline: list[tuple[float, int]] = field(default_factory=list)
+
+    def until(self, reached: Callable[[int], bool]) -> Sight:
+        while True:
+            sight = self.look()
+            if reached(sight.records):
+                return Sight(sight.at, sight.records, self.tree.cpu_seconds())
+            if not self.running.process.is_alive():
+                raise RuntimeError(f"it ended at {sight.records} records:\n{self.last_lines()}")
+            if sight.at > self.began + _LIMIT:
+                raise RuntimeError(
+                    f"only {sight.records} records within {_LIMIT:.0f} s:\n{self.last_lines()}"
+                )
+            time.sleep(self.poll)
+
+    def look(self) -> Sight:
+        there, at = self.ends.total(), time.monotonic()
+        since = at - self.began
+        if there and (not self.timeline or since - self.timeline[-1][0] >= _NOTE_EVERY):
+            self.timeline.append((round(since, 2), there))
+        return Sight(at, there, 0.0)
+
+    def settle(self, last: Sight) -> Sight:
+        """Return when the last record came: markers count too, so the wanted number is reached a little early."""
+        while time.monotonic() - last.at < _QUIET:
+            time.sleep(self.poll)
+            if (now := self.look()).records != last.records:
+                last = Sight(now.at, now.records, self.tree.cpu_seconds())
+        self.timeline.append((round(last.at - self.began, 2), last.records))
+        return last
+
+    def last_lines(self) -> str:
+        return self.running.last_lines()
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The full topic, and what a consumer sees of it."""
+
+    case: str
+    topic: str
+    filled: Filled
+    wanted: Content
+
+
+@contextmanager
+def open_catchups(bed: Bed, case: Case, scale: Scale) -> Iterator[Measure]:
+    """Fill the source topic, yield what measures one system on it, and delete the topic."""
+    filled = case.load
+    assert isinstance(filled, Filled)
+    topic = f"edgar-{case.name}"
+    fill(bed.source, topic, filled, filled.count(scale.records))
+    source = Source(case.name, topic, filled, read_content(bed.source, topic))
+
+    def measure(system: str, round_: int) -> Run:
+        tag = f"{case.name}{system[0]}{round_}"
+        try:
+            figures, problem, timeline = _measure(bed, source, system, tag)
+        finally:
+            bed.forget_flow(tag)
+        return Run(case.name, system, round_, figures, problem, timeline)
+
     try:
-        ends = Ends(target, remote, PARTITIONS)
-        timeline: list[tuple[float, int]] = []
-        ends.on_total = lambda there: _note(timeline, time.monotonic() - began, there)
-        deadline = began + limit
-        first = _wait_for(ends, _MARKERS + 1, tree, running, deadline)
-        middle = _wait_for(ends, count(wanted) // 2, tree, running, deadline)
-        last = _wait_for(ends, count(wanted), tree, running, deadline)
-        ends.settle()
+        yield measure
+    finally:
+        bed.forget([topic])
+
+
+def _start(bed: Bed, source: Source, system: str, tag: str) -> Running:
+    filled = source.filled
+    if system in LIMITS:
+        remote = f"s{tag}.{source.topic}"
+        bed.target.create_topic(filled.partitions, name=remote)
+        return start_limit(system, bed, source.topic, remote, filled.compression)
+    properties = flow_properties(
+        bed.source,
+        bed.target,
+        tag,
+        source.topic,
+        compression=filled.compression,
+        consumer=filled.consumer,
+    )
+    return start(system, bed.folder / tag, properties)
+
+
+def _measure(
+    bed: Bed, source: Source, system: str, tag: str
+) -> tuple[dict[str, float], str, tuple[tuple[float, int], ...]]:
+    """Run one system once; return its figures, what is wrong, and how far it was when."""
+    filled, wanted = source.filled, source.wanted
+    began = time.monotonic()
+    running = _start(bed, source, system, tag)
+    if system in LIMITS:
+        began = time.monotonic()  # their topic was made for them
+    tree = Tree(running.process.pid)
+    poll = _POLL * max(1.0, filled.partitions / _POLL_PARTITIONS)
+    remote = f"s{tag}.{source.topic}"
+    ends = Ends(bed.target, remote, filled.partitions)
+    watch = Watch(ends, tree, running, poll, began)
+    records = count(wanted)
+    try:
+        first = watch.until(lambda _: ends.highest > _MARKERS)
+        middle = watch.until(lambda there: there >= records // 2)
+        last = watch.settle(watch.until(lambda there: there >= records))
     finally:
         running.stop()
         tree.close()
-    found = read_content(target, remote)
-    target.admin.delete_topics([remote])[remote].result(30)
-    return Catchup(
-        system=system,
-        case=case.name,
-        round=round_,
-        records=count(wanted),
-        records_on_target=count(found),
-        same_content=found == wanted,
-        first_record_seconds=first.at - began,
-        seconds=last.at - first.at,
-        records_per_second=_rate(first, last),
-        cpu_seconds=last.cpu_seconds - first.cpu_seconds,
-        records_per_cpu_second=_rate_of_cpu(first, last),
-        late_records_per_second=_rate(middle, last),
-        late_records_per_cpu_second=_rate_of_cpu(middle, last),
-        cpu_seconds_from_start=last.cpu_seconds,
-        wall_seconds_from_start=last.at - began,
-        peak_pss_bytes=tree.peak_bytes,
-        timeline=tuple(timeline),
-    )
+    found = read_content(bed.target, remote)
+    figures = {
+        "records": records,
+        "records_on_target": count(found),
+        "first_record_seconds": first.at - began,
+        "seconds": last.at - first.at,
+        "records_per_second": _rate(first, last, poll),
+        "megabytes_per_second": _rate(first, last, poll) * filled.record_bytes / 1e6,
+        "cpu_seconds": last.cpu_seconds - first.cpu_seconds,
+        "records_per_cpu_second": _rate_of_cpu(first, last),
+        "late_records_per_second": _rate(middle, last, poll),
+        "late_records_per_cpu_second": _rate_of_cpu(middle, last),
+        "cpu_seconds_from_start": last.cpu_seconds,
+        "wall_seconds_from_start": last.at - began,
+        "peak_pss_bytes": tree.peak_bytes,
+    }
+    differs = f"content differs: {count(found)} records, not {records}" if found != wanted else ""
+    return figures, differs, tuple(watch.timeline)
 
 
-def _rate(since: Sight, until: Sight) -> float:
-    return (until.records - since.records) / max(until.at - since.at, _POLL)
+def _rate(since: Sight, until: Sight, poll: float) -> float:
+    return (until.records - since.records) / max(until.at - since.at, poll)
 
 
 def _rate_of_cpu(since: Sight, until: Sight) -> float:
     used = max(until.cpu_seconds - since.cpu_seconds, _CPU_TICK)
     return (until.records - since.records) / used
-
-
-def _note(timeline: list[tuple[float, int]], at: float, there: int) -> None:
-    if there and (not timeline or at - timeline[-1][0] >= _NOTE_EVERY):
-        timeline.append((round(at, 2), there))
-
-
-def _wait_for(ends: Ends, records: int, tree: Tree, running: Running, deadline: float) -> Sight:
-    while True:
-        there, at = ends.total(), time.monotonic()
-        if there >= records:
-            return Sight(at, there, tree.cpu_seconds())
-        if not running.process.is_alive():
-            raise RuntimeError(
-                f"{running.system} ended at {there} records:\n{running.last_lines()}"
-            )
-        if at > deadline:
-            raise RuntimeError(
-                f"{running.system} has mirrored {there} of {records} records in time:\n{running.last_lines()}"
-            )
-        time.sleep(_POLL)

@@ -1,14 +1,39 @@
 """The two clusters of a measurement: one broker each, for one run, in a temporary folder."""
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from tests.clusters import LiveCluster, start_live_cluster
 
 # What a round leaves behind is gone before the next begins to write.
 _BROKER = {"log.segment.delete.delay.ms": "500", "log.retention.hours": "-1"}
+
+
+@dataclass(frozen=True, slots=True)
+class Bed:
+    """Where a case is measured; `folder` is for what the systems say."""
+
+    source: LiveCluster
+    target: LiveCluster
+    folder: Path
+
+    def forget(self, topics: Collection[str]) -> None:
+        """Delete topics of the source."""
+        _delete(self.source, topics)
+
+    def forget_flow(self, tag: str) -> None:
+        """Delete all that one run has written, its system's own topics too."""
+        aliases = {f"s{tag}", f"t{tag}"}
+        for cluster in (self.source, self.target):
+            _delete(cluster, [t for t in cluster.topics() if aliases & set(t.split("."))])
+
+
+def _delete(cluster: LiveCluster, topics: Collection[str]) -> None:
+    for deleted in cluster.admin.delete_topics(list(topics)).values() if topics else ():
+        deleted.result(60)
 
 
 @contextmanager

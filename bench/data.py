@@ -1,64 +1,149 @@
 """The records of a measurement: lines like those of the EDGAR access logs, about 165 bytes each."""
 
 import random
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from itertools import cycle, islice
 
 from confluent_kafka import Producer
+from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
-from tests.clusters import LiveCluster
+from bench.watch import count, read_content
+from tests.clusters import LiveCluster, Outgoing, eventually
 
-PARTITIONS = 6
+LINE_BYTES = 165
 _LINES = 20_000  # more than a batch holds, so that a batch compresses as real data does
-
-
-@dataclass(frozen=True, slots=True)
-class Case:
-    """How a source topic is written, and what share of the records it gets."""
-
-    name: str
-    producer: dict[str, object]
-    compression: str = "none"
-    share: float = 1.0
-
-    @property
-    def topic(self) -> str:
-        return f"edgar-{self.name}"
-
-    def records(self, asked: int) -> int:
-        return int(asked * self.share)
-
-
-_BATCHES: dict[str, object] = {"batch.size": 65536, "linger.ms": 50, "batch.num.messages": 100_000}
-_SINGLE: dict[str, object] = {"linger.ms": 0, "batch.num.messages": 1}
-CASES = {
-    case.name: case
-    for case in (
-        Case("plain", _BATCHES),
-        Case("lz4", {**_BATCHES, "compression.type": "lz4"}, compression="lz4"),
-        Case("single", _SINGLE, share=0.1),
-    )
+_PER_TRANSACTION = 100
+_ABORTED = 10  # one transaction of that many
+_COMPACTING = {
+    "cleanup.policy": "compact",
+    "segment.ms": "500",
+    "segment.bytes": str(16 << 20),
+    "min.cleanable.dirty.ratio": "0.01",
+}
+# Both systems copy a topic's settings: what hurried the compaction must not be copied too.
+_COMPACTED = {
+    "cleanup.policy": "delete",
+    "retention.ms": "-1",
+    "segment.ms": str(7 * 24 * 3600 * 1000),
+    "segment.bytes": str(1 << 30),
 }
 
 
-def fill(source: LiveCluster, case: Case, records: int) -> None:
-    """Make the case's topic and write its records, spread evenly over the partitions."""
-    source.create_topic(PARTITIONS, name=case.topic)
-    producer = Producer(
-        {**source.client(acks=1), "queue.buffering.max.messages": 200_000, **case.producer}
-    )
-    for number, line in enumerate(islice(cycle(list(_lines())), records)):
-        while True:
-            try:
-                producer.produce(case.topic, line, partition=number % PARTITIONS)
-                break
-            except BufferError:
-                producer.poll(0.05)
+@dataclass(frozen=True, slots=True)
+class Filled:
+    """A source topic that is full before a system starts; `share` is of the bytes that were asked for."""
+
+    producer: Mapping[str, object] = field(default_factory=dict)
+    compression: str = "none"
+    share: float = 1.0
+    record_bytes: int = LINE_BYTES
+    partitions: int = 6
+    records: int | None = None
+    kind: str = "appended"
+    consumer: Mapping[str, str] = field(default_factory=dict)
+
+    def count(self, asked: int) -> int:
+        """Return how many records are written where `asked` of the usual size are wanted."""
+        wanted = self.records or int(asked * self.share * LINE_BYTES / self.record_bytes)
+        return max(wanted, 10 * self.partitions)
+
+
+def fill(source: LiveCluster, topic: str, filled: Filled, records: int) -> None:
+    """Make the topic and write its records, spread evenly over the partitions."""
+    config = _COMPACTING if filled.kind == "compacted" else {}
+    source.create_topic(filled.partitions, config, name=topic)
+    values = islice(cycle(list(_values(filled.record_bytes))), records)
+    if filled.kind == "transactions":
+        _write_transactions(source, topic, filled, values)
+        return
+    settings = {
+        **source.client(acks=1),
+        "queue.buffering.max.messages": 200_000,
+        "queue.buffering.max.kbytes": 1 << 20,
+        **filled.producer,
+    }
+    producer = Producer(settings)
+    dice = random.Random(1)
+    for number, value in enumerate(values):
+        # Half as many keys as records: compaction leaves about four of ten.
+        key = b"%d" % dice.randrange(records // 2) if filled.kind == "compacted" else None
+        _send(producer, topic, value, number % filled.partitions, key)
         if number % 1000 == 0:
             producer.poll(0)
     left = producer.flush(120)
-    assert left == 0, f"{case.topic}: {left} records were not acknowledged within 120 s"
+    assert left == 0, f"{topic}: {left} records were not acknowledged within 120 s"
+    if filled.kind == "compacted":
+        _compact(source, topic, filled.partitions, records)
+
+
+def _send(producer: Producer, topic: str, value: bytes, partition: int, key: bytes | None) -> None:
+    while True:
+        try:
+            producer.produce(topic, value, key, partition)
+        except BufferError:
+            producer.poll(0.05)
+        else:
+            return
+
+
+def _write_transactions(
+    source: LiveCluster, topic: str, filled: Filled, values: Iterator[bytes]
+) -> None:
+    producer = Producer(source.client(transactional_id=topic, linger_ms=0))
+    producer.init_transactions(30)
+    number = 0
+    while chunk := list(islice(values, _PER_TRANSACTION)):
+        producer.begin_transaction()
+        for value in chunk:
+            producer.produce(topic, value, partition=number % filled.partitions)
+        assert producer.flush(30) == 0  # librdkafka aborts nothing that was not sent
+        number += 1
+        if number % _ABORTED:
+            producer.commit_transaction(30)
+        else:
+            producer.abort_transaction(30)
+
+
+def _compact(source: LiveCluster, topic: str, partitions: int, records: int) -> None:
+    """Return when the cleaner was there, and comes no more."""
+    _alter(source, ResourceType.BROKER, "1", {"log.cleaner.backoff.ms": "200"})
+    seen: list[int] = []
+
+    def is_compacted() -> bool:
+        # Only an append closes a segment, and only closed ones are compacted.
+        rolls = [Outgoing(b"", key=b"roll", partition=p) for p in range(partitions)]
+        source.produce(topic, rolls)
+        seen.append(count(read_content(source, topic)))
+        return len(seen) > 1 and seen[-1] < records * 0.6 and seen[-1] >= seen[-2]
+
+    eventually(is_compacted, 180, lambda: f"{topic} holds {seen} of {records} records")
+    _alter(source, ResourceType.TOPIC, topic, _COMPACTED)
+    _alter(source, ResourceType.BROKER, "1", {"log.cleaner.backoff.ms": "15000"})
+
+
+def _alter(
+    cluster: LiveCluster, kind: ResourceType, name: str, settings: Mapping[str, str]
+) -> None:
+    entries = [
+        ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET)
+        for key, value in settings.items()
+    ]
+    resource = ConfigResource(kind, name, incremental_configs=entries)
+    for altered in cluster.admin.incremental_alter_configs([resource]).values():
+        altered.result(timeout=30)
+
+
+def _values(size: int) -> Iterator[bytes]:
+    """Yield lines, or several of them together where records are to be larger."""
+    lines = list(_lines())
+    if size == LINE_BYTES:
+        yield from lines
+        return
+    text = b"\n".join(lines)
+    for number in range(20):
+        start = number * 12_345
+        yield (text[start:] + text[:start])[:size]
 
 
 def _lines() -> Iterator[bytes]:

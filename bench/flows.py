@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.clusters import open_clusters
-from bench.report import describe_machine
+from bench.machine import describe_machine
 from bench.systems import start
 from bench.trees import Tree
 from tests.clusters import LiveCluster, eventually

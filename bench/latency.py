@@ -23,8 +23,8 @@ from confluent_kafka import TopicPartition as RdPartition
 from rich.console import Console
 from rich.table import Table
 
-from bench.clusters import open_clusters
-from bench.report import describe_machine
+from bench.clusters import Bed, open_clusters
+from bench.machine import describe_machine
 from bench.systems import SYSTEMS, Running, flow_properties, start
 from bench.trees import Tree
 from tests.clusters import LiveCluster, eventually
@@ -35,6 +35,7 @@ _FILLING = b"x" * 149  # with the stamp, the size of a record of the catch-up
 _WARM_UP = 10.0
 _LAST_ARRIVALS = 10.0
 _START_LIMIT = 120
+_SHORTEST_SLEEP = 0.0005
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +72,10 @@ class Arrivals:
         self._thread = threading.Thread(target=self._read, daemon=True)
         self._thread.start()
 
+    @property
+    def last(self) -> int:
+        return self.seen[-1][1] if self.seen else -1
+
     def close(self) -> None:
         self._closed.set()
         self._thread.join()
@@ -93,10 +98,11 @@ def measure_latency(
     source: LiveCluster,
     target: LiveCluster,
     folder: Path,
+    round_: int = 1,
 ) -> Latency:
     """Start a system on a topic of its own, produce at a steady rate, and return what was seen."""
-    tag = f"latency{system[0]}"
-    topic = source.create_topic(PARTITIONS, name=f"steady-{system}")
+    tag = f"steady{rate}{system[0]}{round_}"
+    topic = source.create_topic(PARTITIONS, name=f"steady-{tag}")
     remote = f"s{tag}.{topic}"
     properties = flow_properties(source, target, tag, topic, for_throughput=False)
     producer = Producer({**source.client(acks=1), "linger.ms": 0})
@@ -113,13 +119,16 @@ def measure_latency(
             sent = _produce_steadily(producer, topic, rate, seconds, first=0)
             cpu = tree.cpu_seconds() - cpu
             deadline = time.monotonic() + _LAST_ARRIVALS
-            while time.monotonic() < deadline and arrivals.seen[-1][1] < sent - 1:
+            while time.monotonic() < deadline and arrivals.last < sent - 1:
                 time.sleep(0.1)
             time.sleep(0.5)
             seen = [arrival for arrival in arrivals.seen if arrival[1] >= 0]
     finally:
         running.stop()
         tree.close()
+    bed = Bed(source, target, folder)
+    bed.forget([topic])
+    bed.forget_flow(tag)
     return _summarize(
         system,
         rate,
@@ -144,7 +153,8 @@ def _produce_steadily(producer: Producer, topic: str, rate: int, seconds: float,
     count = int(rate * seconds)
     began = time.monotonic()
     for index in range(count):
-        if (ahead := began + index / rate - time.monotonic()) > 0:
+        # Fast ones leave a few at a time: a sleep is never much shorter than this.
+        if (ahead := began + index / rate - time.monotonic()) > _SHORTEST_SLEEP:
             time.sleep(ahead)
         value = _STAMP.pack(first + index, time.time()) + _FILLING
         producer.produce(topic, value, partition=index % PARTITIONS)

@@ -1,140 +1,134 @@
-"""Figures of several rounds: medians, spread, and how the two systems compare."""
+"""The figures on a terminal, and as JSON."""
 
-import os
-import platform
-import statistics
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
 
 from rich.console import Console
 from rich.table import Table
 
-from bench.catchup import Catchup
+from bench.cases import CASES
+from bench.figures import Column, Medians, Run, Spread, ratio, summarize
+from bench.targets import Finding, judge
 from heliograph.embedded.jars import KAFKA_VERSION
-from heliograph.embedded.java import find_java
+
+TITLE = f"heliograph beside MirrorMaker 2 {KAFKA_VERSION}"
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
-    """A figure of a run; the ratio is how many times better heliograph is where `more_is_better`."""
+@dataclass(slots=True)
+class Report:
+    """All that a measurement gave; `brokers` has the rates of the brokers alone, by case."""
 
-    name: str
-    title: str
-    scale: float
-    digits: int
-    more_is_better: bool
+    made: str
+    command: str
+    machine: dict[str, str]
+    settings: dict[str, str]
+    runs: list[Run] = field(default_factory=list)
+    brokers: dict[str, dict[str, float]] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    seconds: float = 0.0
 
+    @property
+    def medians(self) -> Medians:
+        return summarize(self.runs)
 
-COLUMNS = (
-    Column("records_per_second", "k rec/s", 1e-3, 0, True),
-    Column("records_per_cpu_second", "k rec/CPU s", 1e-3, 0, True),
-    Column("late_records_per_second", "late k rec/s", 1e-3, 0, True),
-    Column("late_records_per_cpu_second", "late k rec/CPU s", 1e-3, 0, True),
-    Column("cpu_seconds_from_start", "CPU s from start", 1, 1, False),
-    Column("peak_pss_bytes", "peak PSS MB", 1 / (1 << 20), 0, False),
-    Column("first_record_seconds", "first record s", 1, 1, False),
-)
+    @property
+    def findings(self) -> list[Finding]:
+        return judge(self.medians)
 
+    @property
+    def problems(self) -> list[str]:
+        return [f"{r.case} {r.round} {r.system}: {r.problem}" for r in self.runs if r.problem]
 
-@dataclass(frozen=True, slots=True)
-class Spread:
-    median: float
-    low: float
-    high: float
-
-
-def spread_of(runs: Iterable[Catchup], column: Column) -> Spread:
-    values = [float(getattr(run, column.name)) for run in runs]
-    return Spread(statistics.median(values), min(values), max(values))
-
-
-def summarize(runs: Sequence[Catchup]) -> dict[str, dict[str, object]]:
-    """Return per case and figure both medians, both spreads, and heliograph's median over MM2's."""
-    summary: dict[str, dict[str, object]] = {}
-    for case in dict.fromkeys(run.case for run in runs):
-        for column in COLUMNS:
-            spreads = {
-                system: spread_of(
-                    (run for run in runs if (run.case, run.system) == (case, system)), column
-                )
-                for system in dict.fromkeys(run.system for run in runs if run.case == case)
+    def to_dict(self) -> dict[str, object]:
+        medians = self.medians
+        summary = {
+            case: {
+                system: {k: asdict(v) for k, v in its.items()} for system, its in systems.items()
             }
-            entry: dict[str, object] = {
-                system: {"median": s.median, "low": s.low, "high": s.high}
-                for system, s in spreads.items()
-            }
-            if len(spreads) == 2 and spreads["mm2"].median:
-                entry["heliograph_over_mm2"] = spreads["heliograph"].median / spreads["mm2"].median
-            summary.setdefault(case, {})[column.name] = entry
-    return summary
+            for case, systems in medians.items()
+        }
+        ratios = {
+            case: {c.name: ratio(medians, case, c.name, "heliograph") for c in CASES[case].columns}
+            for case in medians
+        }
+        return {
+            "made": self.made,
+            "command": self.command,
+            "seconds": round(self.seconds),
+            "machine": self.machine,
+            "mm2": self.settings,
+            "targets": [asdict(finding) for finding in self.findings],
+            "heliograph_over_mm2": ratios,
+            "summary": summary,
+            "brokers": self.brokers,
+            "notes": self.notes,
+            "problems": self.problems,
+            "runs": [asdict(run) for run in self.runs],
+        }
 
 
-def print_table(console: Console, runs: Sequence[Catchup]) -> None:
-    """Print a row per case and system, median (low-high), and a row of ratios."""
-    table = Table(title=f"heliograph beside MirrorMaker 2 {KAFKA_VERSION}: median (lowest-highest)")
-    table.add_column("case")
-    table.add_column("system")
-    table.add_column("rounds", justify="right")
-    for column in COLUMNS:
-        table.add_column(column.title, justify="right")
-    table.add_column("content")
-    for case in dict.fromkeys(run.case for run in runs):
-        of_case = [run for run in runs if run.case == case]
-        medians: dict[str, list[float]] = {}
-        for system in dict.fromkeys(run.system for run in of_case):
-            own = [run for run in of_case if run.system == system]
-            spreads = [spread_of(own, column) for column in COLUMNS]
-            medians[system] = [spread.median for spread in spreads]
-            cells = [_cell(s, column) for s, column in zip(spreads, COLUMNS, strict=True)]
-            table.add_row(case, system, str(len(own)), *cells, _verdict(own))
-        if len(medians) == 2:
-            ratios = zip(medians["heliograph"], medians["mm2"], COLUMNS, strict=True)
-            table.add_row("", "[bold]ratio", "", *[_ratio(*ratio) for ratio in ratios], "")
-        table.add_section()
-    console.print(table)
+def grouped(cases: Iterable[str]) -> Iterator[tuple[tuple[Column, ...], list[str]]]:
+    """Yield the cases that have the same columns, together."""
+    groups: dict[tuple[Column, ...], list[str]] = {}
+    for case in cases:
+        groups.setdefault(CASES[case].columns, []).append(case)
+    yield from groups.items()
 
 
-def _cell(spread: Spread, column: Column) -> str:
+def rows_of(medians: Medians, case: str) -> Iterator[tuple[str, list[str]]]:
+    """Yield a case's rows: each system's medians and spreads, then heliograph's ratios to others."""
+    systems, columns = medians[case], CASES[case].columns
+    for system, its in systems.items():
+        yield system, [show(its[c.name], c) if c.name in its else "-" for c in columns]
+    for other in ("mm2", "go", "pump"):
+        if "heliograph" in systems and other in systems:
+            ratios = [ratio(medians, case, c.name, "heliograph", other) for c in columns]
+            yield f"heliograph / {other}", ["-" if r is None else f"x {r:.2f}" for r in ratios]
+
+
+def show(spread: Spread, column: Column) -> str:
     median, low, high = (
         f"{value * column.scale:,.{column.digits}f}"
         for value in (spread.median, spread.low, spread.high)
     )
-    return f"{median} ({low}-{high})"
+    return f"{median} ({low}-{high})" if low != high else median
 
 
-def _ratio(ours: float, theirs: float, column: Column) -> str:
-    if not theirs:
-        return "-"
-    ratio = ours / theirs
-    good = ratio >= 1 if column.more_is_better else ratio <= 1
-    return f"[bold {'green' if good else 'red'}]x {ratio:.2f}"
+def print_report(console: Console, report: Report) -> None:
+    """Print a table per kind of case, the brokers' own rates, and the targets."""
+    medians = report.medians
+    for columns, cases in grouped(medians):
+        console.print(_table(columns, cases, medians, report.runs))
+    for case, rates in report.brokers.items():
+        console.print(f"The brokers alone, {case}: {brokers_line(rates)}")
+    table = Table("target", "measured: median heliograph to theirs", "", title="Targets")
+    for finding in report.findings:
+        words = {True: "[green]met", False: "[red]not met", None: "-"}[finding.met]
+        table.add_row(finding.text, finding.measured, words)
+    console.print(table)
+    for note in (*report.notes, *report.problems):
+        console.print(note, markup=False)
 
 
-def _verdict(runs: Sequence[Catchup]) -> str:
-    wrong = [run for run in runs if not run.same_content]
-    if not wrong:
-        return "equal"
-    found = ", ".join(f"{run.records_on_target - run.records:+}" for run in wrong)
-    return f"[red]differs ({found} records)"
+def brokers_line(rates: dict[str, float]) -> str:
+    fetch, produce = (rates[f"{way}_records_per_second"] / 1e3 for way in ("fetch", "produce"))
+    return f"give {fetch:,.0f} k rec/s, take {produce:,.0f} k rec/s (raw batches, nothing between)"
 
 
-def describe_machine() -> dict[str, str]:
-    """Return what the figures depend on."""
-    cpu = next(
-        (
-            line.partition(":")[2].strip()
-            for line in Path("/proc/cpuinfo").read_text().splitlines()
-            if line.startswith("model name")
-        ),
-        platform.machine(),
-    )
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / (1 << 30)
-    return {
-        "cpu": f"{os.cpu_count()} x {cpu}",
-        "memory": f"{memory:.0f} GiB",
-        "kernel": platform.release(),
-        "python": platform.python_version(),
-        "java": find_java().version,
-        "kafka": KAFKA_VERSION,
-    }
+def _table(
+    columns: Sequence[Column], cases: Iterable[str], medians: Medians, runs: Sequence[Run]
+) -> Table:
+    table = Table("case", "system", "rounds", title=f"{TITLE}: median (lowest-highest)")
+    for column in columns:
+        table.add_column(column.title, justify="right")
+    for case in cases:
+        for number, (system, cells) in enumerate(rows_of(medians, case)):
+            own = [run for run in runs if (run.case, run.system) == (case, system)]
+            good = sum(not run.problem for run in own)
+            rounds = str(good) if good == len(own) else f"[red]{good} of {len(own)}"
+            style = None if own else "bold"
+            table.add_row(
+                "" if number else case, system, rounds if own else "", *cells, style=style
+            )
+        table.add_section()
+    return table

@@ -2,6 +2,7 @@
 
 import os
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -55,6 +56,7 @@ def flow_properties(
     compression: str = "none",
     for_throughput: bool = True,
     tasks: int = 2,
+    consumer: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
     """Return a flow under aliases of its own, so that every topic it writes is fresh: `s<tag>.<topic>`."""
     from_, to = f"s{tag}", f"t{tag}"
@@ -62,6 +64,7 @@ def flow_properties(
     if for_throughput:
         clients |= {f"{to}.producer.{key}": value for key, value in _PRODUCER.items()}
         clients |= {f"{from_}.consumer.{key}": value for key, value in _CONSUMER.items()}
+    clients |= {f"{from_}.consumer.{key}": value for key, value in (consumer or {}).items()}
     return mirror_properties(
         (from_, source.bootstrap),
         (to, target.bootstrap),
@@ -76,6 +79,16 @@ def flow_properties(
             **clients,
         },
     )
+
+
+def throughput_settings(tasks: int = 2) -> dict[str, str]:
+    """Return what both are told for a catch-up; the compression is that of the source's batches."""
+    return {
+        "tasks.max": str(tasks),
+        "producer.compression.type": "(the source's)",
+        **{f"producer.{key}": value for key, value in _PRODUCER.items()},
+        **{f"consumer.{key}": value for key, value in _CONSUMER.items()},
+    }
 
 
 def start(system: str, folder: Path, properties: dict[str, str]) -> Running:

@@ -23,7 +23,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.clusters import open_clusters
-from bench.report import describe_machine
+from bench.machine import describe_machine
 from bench.systems import SYSTEMS, Running, flow_properties, start
 from heliograph.client import MirrorClient
 from heliograph.kafka.cluster import Cluster

@@ -31,6 +31,12 @@ class Tree:
             self._sample_cpu()
             return sum(self._cpu.values())
 
+    def size_bytes(self) -> int:
+        """Return the proportional set size of those that live now."""
+        with self._lock:
+            alive = self._sample_cpu()
+        return sum(map(_size, alive))
+
     def close(self) -> None:
         self._closed.set()
         self._thread.join()

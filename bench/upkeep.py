@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.clusters import open_clusters
-from bench.report import describe_machine
+from bench.machine import describe_machine
 from heliograph.config.flow import FlowConfig
 from heliograph.config.mirror import load_mirror
 from heliograph.flows.checkpoint import Checkpointer

@@ -2,7 +2,6 @@
 
 import time
 import zlib
-from collections.abc import Callable
 from contextlib import closing
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException
@@ -19,7 +18,7 @@ Content = dict[int, tuple[int, int]]
 
 
 class Ends:
-    """The sum of a topic's end offsets; 0 until the topic is there."""
+    """The sum of a topic's end offsets, and the highest of them; 0 until the topic is there."""
 
     def __init__(self, cluster: LiveCluster, topic: str, partitions: int) -> None:
         self._cluster = cluster
@@ -27,7 +26,7 @@ class Ends:
         self._asked = {RdPartition(topic, p): OffsetSpec.latest() for p in range(partitions)}
         self._exists = False
         self._last = 0
-        self.on_total: Callable[[int], None] = lambda _: None
+        self.highest = 0
 
     def total(self) -> int:
         if not self._exists:
@@ -36,20 +35,12 @@ class Ends:
                 return 0
         answers = self._cluster.admin.list_offsets(self._asked, request_timeout=10)
         try:
-            self._last = sum(answer.result(10).offset for answer in answers.values())
+            ends = [answer.result(10).offset for answer in answers.values()]
+            self._last, self.highest = sum(ends), max(ends)
         except KafkaException as exc:
             if not exc.args[0].retriable() and exc.args[0].code() not in _NOT_YET:
                 raise
-        self.on_total(self._last)
         return self._last
-
-    def settle(self, quiet: float = 1.0) -> None:
-        """Return when nothing was added for `quiet` seconds."""
-        last, since = self.total(), time.monotonic()
-        while time.monotonic() - since < quiet:
-            time.sleep(0.2)
-            if (now := self.total()) != last:
-                last, since = now, time.monotonic()
 
 
 def read_content(cluster: LiveCluster, topic: str, within: float = 300) -> Content:

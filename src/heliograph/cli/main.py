@@ -1,6 +1,7 @@
 """The commands, each imported only when it is called: `--help` and `--version` stay quick.
 
 A command is a line in COMMANDS: its name, where it is ("module:object", a function or a typer app) and its help.
+Those of the clone lie beside `src`, and no wheel has them.
 """
 
 import importlib
@@ -13,12 +14,14 @@ from typing import Annotated, Any, NamedTuple
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from heliograph.cli.clone import import_from_clone
 from heliograph.errors import MirrorError
 
 
 class Command(NamedTuple):
     where: str
     help: str
+    of_clone: bool = False
 
 
 COMMANDS: dict[str, Command] = {
@@ -60,6 +63,12 @@ COMMANDS: dict[str, Command] = {
         "heliograph.cli.package:package", "Pack heliograph for the executors of a Spark cluster."
     ),
     "kafka": Command("heliograph.cli.kafka:app", "Run real Kafka clusters on this machine."),
+    "bench": Command(
+        "bench.command:bench", "Measure heliograph beside a real MirrorMaker 2.", of_clone=True
+    ),
+    "chaos": Command(
+        "tests.faults.chaos:chaos", "Break things under load and count the records.", of_clone=True
+    ),
 }
 
 
@@ -77,8 +86,10 @@ class _LazyGroup(TyperGroup):
 
 
 def _load(name: str) -> Any:
-    module, _, attribute = COMMANDS[name].where.partition(":")
-    found = getattr(importlib.import_module(module), attribute)
+    where, _, of_clone = COMMANDS[name]
+    path, _, attribute = where.partition(":")
+    module = import_from_clone(name, path) if of_clone else importlib.import_module(path)
+    found = getattr(module, attribute)
     if not isinstance(found, typer.Typer):
         function, found = found, typer.Typer(add_completion=False)
         found.command(name)(function)

@@ -1,0 +1,66 @@
+"""Nothing to do: what a system costs that has made its remote topics and waits."""
+
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+
+from confluent_kafka.admin import NewTopic
+
+from bench.cases import Case, Idle, Scale
+from bench.catchup import Measure
+from bench.clusters import Bed
+from bench.figures import Run
+from bench.systems import Running, flow_properties, start
+from bench.trees import Tree
+
+_SETTLE = 20.0
+_LIMIT = 300.0
+
+
+@contextmanager
+def open_idle(bed: Bed, case: Case, scale: Scale) -> Iterator[Measure]:
+    """Make the topics, yield what measures one system on them, and delete them."""
+    idle = case.load
+    assert isinstance(idle, Idle)
+    topics = [f"{case.name}-{number}" for number in range(idle.topics)]
+    new = [NewTopic(topic, idle.partitions, 1) for topic in topics]
+    for made in bed.source.admin.create_topics(new, request_timeout=60).values():
+        made.result(60)
+
+    def measure(system: str, round_: int) -> Run:
+        tag = f"{case.name}{system[0]}{round_}"
+        remote = {f"s{tag}.{topic}" for topic in topics}
+        wanted = f"{case.name}-.*"
+        properties = flow_properties(bed.source, bed.target, tag, wanted, for_throughput=False)
+        running = start(system, bed.folder / tag, properties)
+        try:
+            return Run(case.name, system, round_, _watch(bed, running, remote, scale.seconds))
+        finally:
+            running.stop()
+            bed.forget_flow(tag)
+
+    try:
+        yield measure
+    finally:
+        bed.forget(topics)
+
+
+def _watch(bed: Bed, running: Running, remote: set[str], seconds: float) -> dict[str, float]:
+    """Wait until all topics are made and all is quiet, and watch from then on."""
+    began = time.monotonic()
+    with closing(Tree(running.process.pid)) as tree:
+        while not remote <= bed.target.topics():
+            assert running.process.is_alive(), f"it ended:\n{running.last_lines()}"
+            assert time.monotonic() < began + _LIMIT, f"too slow:\n{running.last_lines()}"
+            time.sleep(0.5)
+        ready = time.monotonic() - began
+        time.sleep(_SETTLE)
+        before, since = tree.cpu_seconds(), time.monotonic()
+        time.sleep(seconds)
+        used, watched = tree.cpu_seconds() - before, time.monotonic() - since
+        return {
+            "cpu_seconds_per_minute": 60 * used / watched,
+            "pss_bytes": tree.size_bytes(),
+            "peak_pss_bytes": tree.peak_bytes,
+            "ready_seconds": ready,
+        }

@@ -1,0 +1,86 @@
+"""The order of a measurement: case by case, round by round, the systems in alternate order."""
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+
+from confluent_kafka import KafkaException
+
+from bench.cases import CASES, Case, Idle, Scale, Steady
+from bench.catchup import Measure, open_catchups
+from bench.clusters import Bed
+from bench.figures import Run
+from bench.idle import open_idle
+from bench.limits import LIMITS, build_go_mirror, measure_brokers
+from bench.steady import open_steady
+from heliograph.errors import MirrorError, Missing
+
+_BROKERS = ("plain", "lz4", "zstd")
+Rates = dict[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    cases: tuple[str, ...]
+    systems: tuple[str, ...]
+    rounds: int
+    scale: Scale
+    brokers: bool = True
+
+    def systems_of(self, case: Case) -> tuple[str, ...]:
+        return tuple(s for s in self.systems if s not in LIMITS or s in case.limits)
+
+    @property
+    def runs(self) -> int:
+        return self.rounds * sum(len(self.systems_of(CASES[name])) for name in self.cases)
+
+
+def without_missing(plan: Plan) -> tuple[Plan, str]:
+    """Return the plan without what this machine cannot run, and the sentence that says so."""
+    if "go" not in plan.systems or not any("go" in CASES[name].limits for name in plan.cases):
+        return plan, ""
+    try:
+        build_go_mirror()
+    except Missing as missing:
+        systems = tuple(system for system in plan.systems if system != "go")
+        return Plan(plan.cases, systems, plan.rounds, plan.scale, plan.brokers), str(missing)
+    return plan, ""
+
+
+def run_plan(
+    plan: Plan, bed: Bed, doing: Callable[[str], None], on_brokers: Callable[[str, Rates], None]
+) -> Iterator[Run]:
+    """Yield the runs as they end; `doing` is told what comes next."""
+    for name in plan.cases:
+        case = CASES[name]
+        doing(f"{name}: making the data ({case.about})")
+        try:
+            with _open(bed, case, plan.scale) as measure:
+                if name in _BROKERS and plan.brokers:
+                    doing(f"{name}: the brokers alone")
+                    on_brokers(name, measure_brokers(bed, f"edgar-{name}"))
+                yield from _run_case(plan, case, measure, doing)
+        except (AssertionError, KafkaException, MirrorError) as exc:
+            yield Run(name, "bench", 0, problem=f"the data could not be made: {exc}")
+
+
+def _run_case(
+    plan: Plan, case: Case, measure: Measure, doing: Callable[[str], None]
+) -> Iterator[Run]:
+    systems = plan.systems_of(case)
+    for round_ in range(1, plan.rounds + 1):
+        for system in systems if round_ % 2 else systems[::-1]:
+            doing(f"{case.name}: {system}, round {round_} of {plan.rounds}")
+            try:
+                yield measure(system, round_)
+            except (RuntimeError, AssertionError, KafkaException, MirrorError) as exc:
+                yield Run(case.name, system, round_, problem=str(exc))
+
+
+def _open(bed: Bed, case: Case, scale: Scale) -> AbstractContextManager[Measure]:
+    match case.load:
+        case Steady():
+            return open_steady(bed, case, scale)
+        case Idle():
+            return open_idle(bed, case, scale)
+    return open_catchups(bed, case, scale)
