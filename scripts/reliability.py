@@ -1,6 +1,6 @@
-"""Turn what the fault bench found (HELIOGRAPH_FAULTS_OUT) into the table of docs/reliability.md.
+"""Turn what the fault bench and `heliograph chaos --json` found into the table of docs/reliability.md.
 
-python scripts/reliability.py RESULTS.jsonl prints it; of a fault that was tried more than once the worst counts.
+python scripts/reliability.py RESULTS.jsonl ... prints it; of a fault that was tried more than once the worst counts.
 """  # noqa: INP001 - a script
 
 import json
@@ -9,39 +9,42 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+_NAMES = {"heliograph": "heliograph", "mm2": "MM2"}
 _HEAD = (
-    "| system | fault | runs | records | lost | repeated | out of order | recovered after | longest pause |\n"
+    "| fault | system | runs | load | lost | repeated | out of order | recovered after | longest pause |\n"
     "|---|---|---|---|---|---|---|---|---|"
 )
 
 
 def merge(results: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return one result per system and fault: sums of records, the worst of times."""
-    merged: dict[tuple[str, str], dict[str, Any]] = {}
+    """Return one result per fault and system, a fault's systems together: sums of records, the worst of times."""
+    merged: dict[str, dict[str, dict[str, Any]]] = {}
     for result in results:
-        key = result["system"], result["fault"]
-        known = merged.get(key)
+        systems = merged.setdefault(result["fault"], {})
+        known = systems.get(result["system"])
         if known is None:
-            merged[key] = {**result, "runs": 1}
+            systems[result["system"]] = {"recovered": True, **result, "runs": 1}
             continue
         known["runs"] += 1
         for name in ("produced", "lost", "repeated", "disorder"):
             known[name] += result[name]
         for name in ("recovery", "stall"):
             known[name] = max(known[name], result[name])
-    return list(merged.values())
+        known["recovered"] = known["recovered"] and result.get("recovered", True)
+    return [systems[name] for systems in merged.values() for name in sorted(systems)]
 
 
 def row(result: dict[str, Any]) -> str:
+    recovery = f"{result['recovery']:.1f} s"
+    if not result["recovered"]:
+        recovery = f"not within {result['recovery']:.0f} s"
     cells = (
-        result["system"],
         result["fault"],
+        _NAMES[result["system"]],
         result["runs"],
-        f"{result['produced']:,}",
-        result["lost"],
-        result["repeated"],
-        result["disorder"],
-        f"{result['recovery']:.1f} s",
+        f"{result['produced']:,} at {result['rate']:,}/s",
+        *(f"{result[name]:,}" for name in ("lost", "repeated", "disorder")),
+        recovery,
         f"{result['stall']:.1f} s",
     )
     return "| " + " | ".join(map(str, cells)) + " |"
@@ -54,4 +57,5 @@ def table(lines: Iterable[str]) -> str:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(table(Path(sys.argv[1]).read_text().splitlines()) + "\n")
+    written = [line for name in sys.argv[1:] for line in Path(name).read_text().splitlines()]
+    sys.stdout.write(table(written) + "\n")

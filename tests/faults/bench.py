@@ -3,46 +3,53 @@
 Load, watch and account reach the brokers directly: what is cut or delayed is the mirror's way alone.
 """
 
-import json
-import os
+import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.request import urlopen
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
-
 from heliograph.embedded.ports import LOOPBACK, pick_port
 from heliograph.embedded.proxy import GOOD, Proxy
-from tests.clusters import LiveCluster, eventually, unique_name
+from tests.clusters import LiveCluster, eventually, start_live_cluster, unique_name
 from tests.commands import run_command
+from tests.faults.results import RATE, Result, Watch
+from tests.faults.systems import Copier, Heliograph, MirrorMaker
 from tests.load import SteadyLoad, account
-from tests.mirrors import Mirror, flow_properties, unique_alias
-from tests.processes import command_line, tree
+from tests.mirrors import flow_properties, unique_alias
+from tests.standalone import StandaloneSpark
 
+SIDES = ("source", "target")
 PARTITIONS = 6
-RATE = 2000
 # What was under way when a process was killed may still arrive: a record that is newer by this many seconds
 # tells that the mirror works again.
 LATER = 1.5
 STARTING = 240
 CLEAN = {"lost": 0, "repeated": 0, "out of order": 0}
+# How long recovery, and then what is left after the load, may take.
+_PATIENCE = {"heliograph": 60, "mm2": 120}
 
+_THREE = {"min.insync.replicas": "2", "unclean.leader.election.enable": "false"}
 _LAGS = ("lag_records", "lag_seconds", "waiting", "partitions_stopped")
-RESULTS = "HELIOGRAPH_FAULTS_OUT"
-_COPIES = dict.fromkeys(
-    (
-        "replication.factor",
-        "offset.storage.replication.factor",
-        "offset-syncs.topic.replication.factor",
-        "checkpoints.topic.replication.factor",
-        "heartbeats.topic.replication.factor",
-    ),
-    "3",
-)
+_COPIES = {
+    f"{topic}.replication.factor".removeprefix("."): "3"
+    for topic in (
+        "",
+        "offset.storage",
+        "status.storage",
+        "config.storage",
+        "offset-syncs.topic",
+        "checkpoints.topic",
+        "heartbeats.topic",
+    )
+}
+
+
+class NotRecovered(AssertionError):
+    """Records did not arrive again in the time that was given."""
 
 
 def pause(seconds: float) -> None:
@@ -50,67 +57,24 @@ def pause(seconds: float) -> None:
     threading.Event().wait(seconds)
 
 
-@dataclass(slots=True)
-class Result:
-    """What came of one fault; `recovery` and `stall` are seconds."""
+@contextmanager
+def open_bench(folder: Path, system: str = "heliograph", rate: int = RATE) -> Iterator["Bench"]:
+    """Start both clusters and their proxies; on leaving, all that the bench started is ended."""
+    with ExitStack() as at_end:
 
-    fault: str
-    system: str = "heliograph"
-    rate: int = RATE
-    times: int = 0
-    produced: int = 0
-    lost: int = -1
-    repeated: int = -1
-    disorder: int = -1
-    recovery: float = 0.0
-    stall: float = 0.0
+        def start(name: str) -> LiveCluster:
+            live = start_live_cluster(
+                name, folder, brokers=3, config=_THREE, heap="320m", proxied=True
+            )
+            at_end.callback(live.cluster.wipe)
+            return live
 
-    def write(self) -> None:
-        path = os.environ.get(RESULTS)
-        if path:
-            with Path(path).open("a") as out:
-                out.write(json.dumps(asdict(self)) + "\n")
-
-
-class Watch:
-    """What a consumer of the remote topic sees of it: when the newest record was produced, and pauses."""
-
-    def __init__(self, cluster: LiveCluster, remote: str, partitions: int) -> None:
-        settings = cluster.client(
-            group_id="watch",
-            enable_auto_commit=False,
-            isolation_level="read_committed",
-            reconnect_backoff_max_ms=500,
-            fetch_wait_max_ms=100,
-            topic_metadata_refresh_interval_ms=2000,
-        )
-        self._consumer = Consumer(settings)
-        self._consumer.assign(
-            [TopicPartition(remote, p, OFFSET_BEGINNING) for p in range(partitions)]
-        )
-        self.newest = dict.fromkeys(range(partitions), -1)
-        self.stamps = dict.fromkeys(range(partitions), 0.0)
-        self._arrived = dict.fromkeys(range(partitions), time.monotonic())
-        self.stall = 0.0
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
-
-    def close(self) -> None:
-        self._stopping.set()
-        self._thread.join()
-        self._consumer.close()
-
-    def _run(self) -> None:
-        while not self._stopping.is_set():
-            for message in self._consumer.consume(1000, timeout=0.1):
-                partition, value = message.partition(), message.value()
-                if message.error() is None and partition is not None and value is not None:
-                    self.newest[partition] = max(self.newest[partition], int(value))
-                    self.stamps[partition] = message.timestamp()[1] / 1000
-                    now = time.monotonic()
-                    self.stall = max(self.stall, now - self._arrived[partition])
-                    self._arrived[partition] = now
+        source, target = start("source3"), start("target3")
+        to_source = at_end.enter_context(Proxy(source.cluster.proxy_routes))
+        to_target = at_end.enter_context(Proxy(target.cluster.proxy_routes))
+        bench = Bench(source, target, to_source, to_target, folder, system, rate)
+        at_end.callback(bench.end)
+        yield bench
 
 
 @dataclass
@@ -122,50 +86,86 @@ class Bench:
     to_source: Proxy
     to_target: Proxy
     folder: Path
+    system: str = "heliograph"
+    rate: int = RATE
+    say: Callable[[str], None] = print
     alias: str = field(default_factory=unique_alias)
     mirrors: int = 0
     topics: list[str] = field(default_factory=list)
+    spark: StandaloneSpark | None = None
+    scene: "Scene | None" = None
 
     def __post_init__(self) -> None:
         self.port = pick_port()
-        self.mirror = self.new_mirror()
+        self.copier: Copier = self.new_copier()
 
     @property
     def flow(self) -> str:
         return f"{self.alias}->B"
+
+    @property
+    def patience(self) -> float:
+        return _PATIENCE[self.system]
+
+    @property
+    def mirror(self) -> Heliograph:
+        """The copier, where it must be ours."""
+        assert isinstance(self.copier, Heliograph), "only heliograph has this"
+        return self.copier
 
     def properties(self) -> dict[str, str]:
         return {
             **flow_properties(
                 (self.alias, self.source.cluster.proxied_bootstrap),
                 ("B", self.target.cluster.proxied_bootstrap),
-                "fault\\\\..*",
+                "fault[.].*",
                 tasks_max="2",
             ),
             **_COPIES,
             "epoch.seconds": "45",
         }
 
-    def new_mirror(
-        self, environment: dict[str, str] | None = None, port: int | None = None, **more: str
-    ) -> Mirror:
-        """Return a mirror of the same flow, not started, in a folder of its own."""
+    def new_copier(self) -> Copier:
+        """Return a system that goes on with the flow, not started, in a folder of its own."""
+        if self.system == "heliograph":
+            return self.new_mirror()
         self.mirrors += 1
-        return Mirror(
+        return MirrorMaker(self.folder / f"mm2-{self.mirrors}", self.properties())
+
+    def new_mirror(
+        self,
+        environment: dict[str, str] | None = None,
+        port: int | None = None,
+        arguments: Sequence[str] = (),
+    ) -> Heliograph:
+        """Return a heliograph for the same flow, not started, in a folder of its own."""
+        self.mirrors += 1
+        return Heliograph(
             self.folder / f"mirror-{self.mirrors}",
-            {**self.properties(), **more},
+            self.properties(),
             environment,
-            ["--listen", f"{LOOPBACK}:{port or self.port}"],
+            ["--listen", f"{LOOPBACK}:{port or self.port}", *arguments],
         )
+
+    @contextmanager
+    def using(self, copier: Copier) -> Iterator[None]:
+        """Have the flow copied by another for one case, and by a new one of the usual kind after it."""
+        if self.copier.is_alive:
+            self.copier.stop()
+        self.copier = copier
+        try:
+            yield
+            if self.copier.is_alive:
+                self.copier.stop()
+        finally:
+            self.end()
+            self.copier = self.new_copier()
 
     def cluster(self, side: str) -> LiveCluster:
         return self.source if side == "source" else self.target
 
     def proxy(self, side: str) -> Proxy:
         return self.to_source if side == "source" else self.to_target
-
-    def jvm(self) -> int:
-        return next(p for p in tree(self.mirror.pid) if "SparkSubmit" in command_line(p))
 
     def remote(self, topic: str) -> str:
         return f"{self.alias}.{topic}"
@@ -202,56 +202,70 @@ class Bench:
 
         eventually(lambda: not lacking(), 60, lacking)
 
-    @contextmanager
-    def under_load(self, fault: str) -> Iterator["Scene"]:
-        """Run a block while a steady load is copied; on leaving, all must have arrived once and in order."""
+    def do(self, fault: str, act: Callable[["Scene"], None]) -> Result:
+        """Do something to it while a steady load is copied, wait until all has arrived, and account for it."""
         topic = self.create_topic(PARTITIONS)
         self.start_mirror()
         remote = self.remote(topic)
-        eventually(lambda: self.target.partition_count(remote) == PARTITIONS, 60, self.mirror.tail)
+        eventually(
+            lambda: self.target.partition_count(remote) == PARTITIONS, STARTING, self.copier.tail
+        )
         load = SteadyLoad(
             self.source,
             topic,
             PARTITIONS,
-            RATE,
+            self.rate,
             linger_ms=50,
             reconnect_backoff_max_ms=500,
             queue_buffering_max_messages=1_000_000,
         )
         with load, closing(Watch(self.target, remote, PARTITIONS)) as watch:
-            scene = Scene(self, topic, remote, load, watch, Result(fault))
-            scene.await_recovery(STARTING)
-            watch.stall = 0.0
-            yield scene
-            scene.settle()
+            result = Result(fault, self.system, self.rate)
+            scene = self.scene = Scene(self, topic, remote, load, watch, result)
+            try:
+                scene.await_recovery(STARTING)
+                watch.stall = 0.0
+                scene.act(act)
+                scene.settle()
+            finally:
+                self.scene = None
         self.topics.append(topic)
+        return result
 
     def start_mirror(self) -> None:
         """Return when the mirror runs; a load that begins before only slows Spark down."""
-        if not self.mirror.is_alive:
-            begun = len(self.mirror.lines("Spark is up")) if self.mirror.log.exists() else 0
-            self.mirror.start()
-            eventually(
-                lambda: len(self.mirror.lines("Spark is up")) > begun, STARTING, self.mirror.tail
-            )
+        if not self.copier.is_alive:
+            self.copier.start()
+            self.copier.await_up(STARTING)
 
-    def verify(self) -> None:
-        """All that every case produced is on the target: byte by byte, in order, by `heliograph verify`."""
+    def verify(self) -> str:
+        """Return what `heliograph verify` says: all that was produced is there, byte by byte, in order."""
         told = run_command(
             "verify", "--config", str(self.mirror.file), "--flow", self.flow, "--complete",
             "--topics", "|".join(self.topics), "--report", str(self.folder / "reports"),
             within=300,
         )  # fmt: skip
         assert told.returncode == 0, told.stdout + told.stderr
+        return told.stdout
+
+    def heal(self) -> None:
+        """Make lines and brokers good again."""
+        for side in SIDES:
+            self.proxy(side).set_line(GOOD)
+            cluster = self.cluster(side).cluster
+            for broker in cluster.pids:
+                cluster.kill(broker, signal.SIGCONT)
+            cluster.start()
 
     def mend(self) -> None:
         """Make everything good again after a case that failed."""
-        for side in ("source", "target"):
-            self.proxy(side).set_line(GOOD)
-            self.cluster(side).cluster.start()
-        if self.mirror.is_alive:
-            self.mirror.kill()
-        self.mirror = self.new_mirror()
+        self.heal()
+        self.end()
+        self.copier = self.new_copier()
+
+    def end(self) -> None:
+        if self.copier.is_alive:
+            self.copier.kill()
 
 
 @dataclass
@@ -265,25 +279,50 @@ class Scene:
     watch: Watch
     result: Result
 
-    def await_recovery(self, within: float = 60) -> float:
+    def act(self, fault: Callable[["Scene"], None]) -> None:
+        """Do it; where it did not recover, the account is of what arrives once all is good again."""
+        try:
+            fault(self)
+        except NotRecovered as late:
+            self.result.recovered = False
+            self.say(str(late))
+            self.bench.heal()
+
+    def say(self, what: str) -> None:
+        self.bench.say(what)
+
+    def process(self, name: str) -> int:
+        return self.bench.copier.process(name)
+
+    def await_recovery(self, within: float) -> float:
         """Return after how many seconds from now every partition had records that were produced later on."""
         began, newer_than = time.monotonic(), time.time() + LATER
-        eventually(lambda: min(self.watch.stamps.values()) > newer_than, within, self.describe)
+        try:
+            eventually(lambda: min(self.watch.stamps.values()) > newer_than, within, self.describe)
+        except AssertionError as late:
+            raise NotRecovered(str(late)) from None
         return time.monotonic() - began
 
-    def recover(self, within: float = 60) -> None:
+    def recover(self, within: float = 0) -> None:
         """Take the time that recovery takes from now on; a case of several faults keeps the longest."""
-        self.result.recovery = max(self.result.recovery, self.await_recovery(within))
+        within = max(within, self.bench.patience)
         self.result.times += 1
+        try:
+            took = self.await_recovery(within)
+        except NotRecovered:
+            self.result.recovery = within
+            raise
+        self.say(f"records arrive again after {took:.1f} s")
+        self.result.recovery = max(self.result.recovery, took)
 
-    def recover_restarting(self, within: float = 60) -> None:
+    def recover_restarting(self, within: float = 0) -> None:
         """As `recover`, with a service manager beside it that starts a mirror again that has ended."""
         over = threading.Event()
 
         def tend() -> None:
             while not over.wait(0.2):
-                if not self.bench.mirror.is_alive:
-                    self.bench.mirror.start()
+                if not self.bench.copier.is_alive:
+                    self.bench.copier.start()
 
         keeper = threading.Thread(target=tend, daemon=True)
         keeper.start()
@@ -295,25 +334,33 @@ class Scene:
 
     def describe(self) -> str:
         seen = {p: f"{time.time() - at:.1f} s" for p, at in self.watch.stamps.items()}
-        lags = {name: self.bench.metric(f"heliograph_flow_{name}") for name in _LAGS}
-        return f"a consumer is behind by {seen}; the mirror says {lags}\n{self.bench.mirror.tail()}"
+        told = f"a consumer is behind by {seen}"
+        if self.bench.system == "heliograph":
+            with suppress(OSError):
+                lags = {name: self.bench.metric(f"heliograph_flow_{name}") for name in _LAGS}
+                told += f"; the mirror says {lags}"
+        return f"{told}\n{self.bench.copier.tail()}"
 
     def settle(self) -> None:
         """End the load, wait for the last record, and account for all."""
-        result = self.result
+        result, patience = self.result, self.bench.patience
         result.stall = self.watch.stall
         result.produced = produced = self.load.stop()
-        eventually(lambda: max(self.watch.newest.values()) == produced - 1, 60, self.describe)
-        eventually(
-            lambda: min(self.watch.newest.values()) >= produced - PARTITIONS, 30, self.describe
-        )
+        self.say(f"{produced:,} records were produced; waiting for the last of them")
+        try:
+            eventually(
+                lambda: min(self.watch.newest.values()) >= produced - PARTITIONS,
+                patience,
+                self.describe,
+            )
+        except AssertionError as late:
+            result.remark = f"not all copied {patience:.0f} s after the last was produced"
+            self.say(str(late))
         ours = account(self.bench.source, self.topic, produced, PARTITIONS)
         assert ours == CLEAN, f"the load itself: {ours}"
         found = account(self.bench.target, self.remote, produced, PARTITIONS)
         result.lost, result.repeated = found["lost"], found["repeated"]
         result.disorder = found["out of order"]
-        result.write()
-        assert found == CLEAN, self.bench.mirror.tail()
 
 
 def in_turn(cluster: LiveCluster, act: Callable[[int], None]) -> None:

@@ -1,16 +1,13 @@
 import os
 from collections.abc import Generator, Iterator
-from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
-from heliograph.embedded.proxy import Proxy
-from tests.clusters import LiveCluster, start_live_cluster
-from tests.faults.bench import RESULTS, Bench
+from tests.faults.bench import Bench, open_bench
+from tests.faults.results import RESULTS
 
 _failed = pytest.StashKey[bool]()
-_THREE = {"min.insync.replicas": "2", "unclean.leader.election.enable": "false"}
 
 
 @pytest.hookimpl(wrapper=True)
@@ -23,29 +20,14 @@ def pytest_runtest_makereport(
         results = os.environ.get(RESULTS)
         if results:
             with Path(f"{results}.failures").open("a") as out:
-                out.write(f"{item.nodeid}\n{report.longreprtext}\n\n")
+                out.write(f"{item.nodeid}\n{report.longreprtext}\n{report.capstdout}\n\n")
     return report
 
 
 @pytest.fixture(scope="session")
 def three_brokers_each(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
-    folder = tmp_path_factory.mktemp("bench")
-    with ExitStack() as at_end:
-
-        def start(name: str) -> LiveCluster:
-            live = start_live_cluster(
-                name, folder, brokers=3, config=_THREE, heap="320m", proxied=True
-            )
-            at_end.callback(live.cluster.wipe)
-            return live
-
-        source, target = start("source3"), start("target3")
-        to_source = at_end.enter_context(Proxy(source.cluster.proxy_routes))
-        to_target = at_end.enter_context(Proxy(target.cluster.proxy_routes))
-        bench = Bench(source, target, to_source, to_target, folder)
+    with open_bench(tmp_path_factory.mktemp("bench")) as bench:
         yield bench
-        if bench.mirror.is_alive:
-            bench.mirror.kill()
 
 
 @pytest.fixture

@@ -250,6 +250,25 @@ def test_timestamps_are_those_of_the_source_across_a_switch_of_their_type(runnin
     )
 
 
+def test_a_target_that_insists_on_another_codec_has_the_same_records_once(running: Bench) -> None:
+    topic = running.create_topic(compression_type="zstd")
+    remote = running.remote(topic)
+    running.source.produce(topic, numbers(0, 500), compression_codec="zstd", linger_ms=50)
+    await_copied(running, topic, numbers(0, 500))
+
+    running.mirror.stop()
+    running.mirror.write({**running.properties(), "sync.topic.configs.enabled": "false"})
+    alter(running.target, remote, compression_type="gzip")
+    running.start_mirror()
+    running.source.produce(topic, numbers(500, 1000), compression_codec="zstd", linger_ms=50)
+    await_copied(running, topic, numbers(0, 1000))
+
+    running.mirror.kill()  # what it wrote last is found by reading batches that the broker has made anew
+    running.source.produce(topic, numbers(1000, 1500), compression_codec="zstd", linger_ms=50)
+    running.start_mirror()
+    await_copied(running, topic, numbers(0, 1500))
+
+
 def test_compaction_while_it_is_read(running: Bench) -> None:
     topic = running.create_topic(
         cleanup_policy="compact",
