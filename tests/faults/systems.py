@@ -40,13 +40,19 @@ def _jvm(pid: int) -> int:
     return next(p for p in tree(pid) if "SparkSubmit" in command_line(p))
 
 
+def _cpu_time(pid: int) -> int:
+    """Return a process's ticks: of Spark's workers those that copy have most, others wait for work."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return int(fields[11]) + int(fields[12])
+
+
 class Heliograph(Mirror):
     """`heliograph run`, its processes by name."""
 
     PROCESSES: Mapping[str, Callable[[int], int]] = {
         "driver": lambda pid: pid,
         "JVM": _jvm,
-        "Python worker": lambda pid: workers(pid)[0],
+        "Python worker": lambda pid: max(workers(pid), key=_cpu_time),
         "Python daemon": daemon,
     }
     _begun = 0
@@ -62,10 +68,10 @@ class Heliograph(Mirror):
         """Return its pid; Spark starts a daemon and workers anew only when it needs them, as for an epoch."""
         return eventually(lambda: self._find(name), 90, self.tail)
 
-    def _find(self, name: str) -> int | None:
-        with suppress(StopIteration, IndexError):
+    def _find(self, name: str) -> int:
+        with suppress(StopIteration, ValueError, OSError):
             return self.PROCESSES[name](self.pid)
-        return None
+        return 0  # none now
 
     def _ups(self) -> int:
         return len(self.lines("Spark is up")) if self.log.exists() else 0
