@@ -156,17 +156,22 @@ def _measure(
         "records": records,
         "records_on_target": count(found),
         "first_record_seconds": first.at - began,
-        "seconds": last.at - first.at,
-        "records_per_second": _rate(first, last, poll),
-        "megabytes_per_second": _rate(first, last, poll) * filled.record_bytes / 1e6,
-        "cpu_seconds": last.cpu_seconds - first.cpu_seconds,
-        "records_per_cpu_second": _rate_of_cpu(first, last),
-        "late_records_per_second": _rate(middle, last, poll),
-        "late_records_per_cpu_second": _rate_of_cpu(middle, last),
         "cpu_seconds_from_start": last.cpu_seconds,
         "wall_seconds_from_start": last.at - began,
         "peak_pss_bytes": tree.peak_bytes,
     }
+    # Where most was there at the first look, there is nothing to tell a rate from.
+    if last.records - first.records >= records // 2:
+        rate = _rate(first, last, poll)
+        figures |= {
+            "seconds": last.at - first.at,
+            "records_per_second": rate,
+            "megabytes_per_second": rate * filled.record_bytes / 1e6,
+            "cpu_seconds": last.cpu_seconds - first.cpu_seconds,
+            "records_per_cpu_second": _rate_of_cpu(first, last),
+            "late_records_per_second": _rate(middle, last, poll),
+            "late_records_per_cpu_second": _rate_of_cpu(middle, last),
+        }
     differs = f"content differs: {count(found)} records, not {records}" if found != wanted else ""
     return figures, differs, tuple(watch.timeline)
 

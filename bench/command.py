@@ -90,7 +90,7 @@ def _measure(console: Console, plan: Plan, report: Report, logs: Path | None) ->
 
     def on_brokers(case: str, rates: dict[str, float]) -> None:
         report.brokers[case] = rates
-        console.print(f"  {case:15} the brokers alone {brokers_line(rates)}")
+        console.print(f"           {case:15} the brokers alone {brokers_line(rates)}")
 
     with _progress(console, plan.runs) as (doing, done):
         try:
@@ -111,7 +111,11 @@ def _progress(
 ) -> Iterator[tuple[Callable[[str], None], Callable[[], None]]]:
     """Yield what is told of the next step, and of the end of a run."""
     if not console.is_terminal:
-        yield console.print, lambda: None
+        began = time.monotonic()
+        yield (
+            (lambda what: console.print(f"{time.monotonic() - began:7.1f} s  {what}")),
+            lambda: None,
+        )
         return
     columns = (
         BarColumn(20),
@@ -134,7 +138,7 @@ def _show(console: Console, case: Case, run: Run) -> None:
         if c.name in run.figures
     )
     problem = f"  FAILED: {run.problem}" if run.problem else ""
-    line = f"  {run.case:15} {run.round} {run.system:10} {figures}{problem}"
+    line = f"           {run.case:15} {run.round} {run.system:10} {figures}{problem}"
     console.print(line, markup=False, soft_wrap=True)
 
 
