@@ -72,7 +72,9 @@ class Watch:
             time.sleep(self.poll)
             if (now := self.look()).records != last.records:
                 last = Sight(now.at, now.records, self.tree.cpu_seconds())
-        self.timeline.append((round(last.at - self.began, 2), last.records))
+        end = round(last.at - self.began, 2)
+        self.timeline = [(at, there) for at, there in self.timeline if at < end]
+        self.timeline.append((end, last.records))
         return last
 
     def last_lines(self) -> str:

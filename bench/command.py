@@ -84,9 +84,9 @@ def _measure(console: Console, plan: Plan, report: Report, logs: Path | None) ->
     settings = " ".join(f"{name}={value}" for name, value in report.settings.items())
     console.print(f"MirrorMaker 2 catches up with {settings}")
     plan, missing = without_missing(plan)
-    if missing:
-        report.notes.append(missing)
-        console.print(missing)
+    report.notes += filter(None, (plan.caveat, missing))
+    for note in report.notes:
+        console.print(note)
 
     def on_brokers(case: str, rates: dict[str, float]) -> None:
         report.brokers[case] = rates

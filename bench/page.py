@@ -88,7 +88,8 @@ def _targets(report: Report) -> str:
         rows.append(
             f"<tr><td>{escape(finding.text)}</td><td>{escape(finding.measured)}</td><td>{tag}</td></tr>"
         )
-    return f"<table>{''.join(rows)}</table>"
+    notes = "".join(f"<p>{escape(words)}</p>" for words in (*report.notes, *report.problems))
+    return f"{notes}<table>{''.join(rows)}</table>"
 
 
 def _bars(medians: Medians) -> Iterator[str]:
@@ -162,8 +163,6 @@ def _how(report: Report, settings: str) -> Iterable[str]:
     yield f"<p>MirrorMaker 2 catches up with <code>{escape(settings)}</code></p>"
     for case, rates in report.brokers.items():
         yield f"<p>The brokers alone, {escape(case)}: {escape(brokers_line(rates))}.</p>"
-    for words in (*report.notes, *report.problems):
-        yield f"<p>{escape(words)}</p>"
 
 
 def _section(title: str, note: str, body: str) -> str:

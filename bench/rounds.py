@@ -16,6 +16,7 @@ from bench.steady import open_steady
 from heliograph.errors import MirrorError, Missing
 
 _BROKERS = ("plain", "lz4", "zstd")
+_ROUNDS, _RECORDS = 3, 2_000_000
 Rates = dict[str, float]
 
 
@@ -29,6 +30,16 @@ class Plan:
 
     def systems_of(self, case: Case) -> tuple[str, ...]:
         return tuple(s for s in self.systems if s not in LIMITS or s in case.limits)
+
+    @property
+    def caveat(self) -> str:
+        """Return why nobody should be judged by this, if nobody should."""
+        if self.rounds >= _ROUNDS and self.scale.records >= _RECORDS:
+            return ""
+        return (
+            f"{self.rounds} round(s) of {self.scale.records:,} records are too few to judge by: most of the "
+            "time MirrorMaker 2 is still being compiled, which flatters heliograph."
+        )
 
     @property
     def runs(self) -> int:
