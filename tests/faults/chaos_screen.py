@@ -75,6 +75,6 @@ class Screen:
         self._seen = now, records
         if records < before:
             before = 0  # another case, another topic
-        behind = time.time() - min(scene.watch.stamps.values())
-        age = f"the newest is {behind:.1f} s old" if records else "nothing yet"
+        stamps = [stamp for stamp in scene.watch.stamps.values() if stamp]
+        age = f"the newest is {time.time() - min(stamps):.1f} s old" if stamps else "nothing yet"
         return f"{(records - before) / (now - then):,.0f} records a second arrive, {age}"

@@ -18,8 +18,6 @@ PROCESSES = {
     "worker": "Python worker",
     "daemon": "Python daemon",
 }
-# What Spark replaces by itself; without the others the mirror ends, and is started again.
-REPLACED = ("worker", "daemon")
 
 
 def sleep(process: str) -> Callable[[Scene], None]:
@@ -45,6 +43,18 @@ def kill(process: str, times: int) -> Callable[[Scene], None]:
             scene.recover_restarting(STARTING)
 
     return act
+
+
+def kill_the_daemon(scene: Scene) -> None:
+    """Its workers go on without it; it is missed when one of them is."""
+    worker = scene.process("Python worker")
+    scene.say("kill -9 of the Python daemon")
+    os.kill(scene.process("Python daemon"), signal.SIGKILL)
+    scene.recover_restarting(STARTING)
+    scene.say("kill -9 of a worker that it leaves behind")
+    os.kill(worker, signal.SIGKILL)
+    scene.recover_restarting(STARTING)
+    scene.process("Python daemon")
 
 
 @contextmanager
@@ -82,11 +92,18 @@ FAULTS = (
         Fault(
             f"kill-{name}",
             f"kill -9 of the {process}",
-            kill(process, 3 if name in REPLACED else 1),
+            kill(process, 3 if name == "worker" else 1),
             process,
             common=name == "jvm",
         )
         for name, process in PROCESSES.items()
+        if name != "daemon"
+    ),
+    Fault(
+        "kill-daemon",
+        "kill -9 of the Python daemon, then of a worker that it leaves behind",
+        kill_the_daemon,
+        "Python daemon",
     ),
     Fault(
         "second-driver",
