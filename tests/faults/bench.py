@@ -29,8 +29,9 @@ PARTITIONS = 6
 LATER = 1.5
 STARTING = 240
 CLEAN = {"lost": 0, "repeated": 0, "out of order": 0}
-# How long recovery, and then what is left after the load, may take.
-_PATIENCE = {"heliograph": 60, "mm2": 120}
+# How long recovery, and then what is left after the load, may take. A worker of Connect that its group lost for a
+# moment waits for scheduled.rebalance.max.delay.ms before it is given its tasks again, 300 s by default.
+_PATIENCE = {"heliograph": 60, "mm2": 360}
 
 _THREE = {"min.insync.replicas": "2", "unclean.leader.election.enable": "false"}
 _LAGS = ("lag_records", "lag_seconds", "waiting", "partitions_stopped")

@@ -85,7 +85,7 @@ def chaos(
         results = _do_all(console, bench, planned, json)
         console.print()
         console.print(_table(system, results))
-        good = all(map(_is_good, results)) and _is_verified(console, bench)
+        good = _is_verified(console, bench) and all(map(_is_good, results))
     sys.exit(0 if good else 1)
 
 
