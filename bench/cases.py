@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from bench.data import Filled
-from bench.figures import CATCH_UP, COLD, IDLE, STEADY, Column
+from bench.data import LINE_BYTES, Filled
+from bench.figures import CATCH_UP, COLD, IDLE, LARGE, STEADY, Column
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +33,8 @@ class Case:
                 return STEADY
             case Idle():
                 return IDLE
-            case Filled(records=None):
-                return CATCH_UP
+            case Filled(records=None, record_bytes=size):
+                return CATCH_UP if size == LINE_BYTES else LARGE
         return COLD
 
 

@@ -169,6 +169,7 @@ def _measure(
             "seconds": last.at - first.at,
             "records_per_second": rate,
             "megabytes_per_second": rate * filled.record_bytes / 1e6,
+            "megabytes_per_cpu_second": _rate_of_cpu(first, last) * filled.record_bytes / 1e6,
             "cpu_seconds": last.cpu_seconds - first.cpu_seconds,
             "records_per_cpu_second": _rate_of_cpu(first, last),
             "late_records_per_second": _rate(middle, last, poll),

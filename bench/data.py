@@ -66,9 +66,12 @@ def fill(source: LiveCluster, topic: str, filled: Filled, records: int) -> None:
     producer = Producer(settings)
     dice = random.Random(1)
     for number, value in enumerate(values):
-        # Half as many keys as records: compaction leaves about four of ten.
-        key = b"%d" % dice.randrange(records // 2) if filled.kind == "compacted" else None
-        _send(producer, topic, value, number % filled.partitions, key)
+        if filled.kind == "compacted":
+            # Half as many keys as records: compaction leaves about four of ten.
+            chosen = dice.randrange(records // 2)
+            _send(producer, topic, value, chosen % filled.partitions, b"%d" % chosen)
+        else:
+            _send(producer, topic, value, number % filled.partitions, None)
         if number % 1000 == 0:
             producer.poll(0)
     left = producer.flush(120)

@@ -50,6 +50,14 @@ CATCH_UP = (
     _PSS,
     _FIRST,
 )
+LARGE = (
+    Column("megabytes_per_second", "MB/s", 1, 0, True),
+    Column("megabytes_per_cpu_second", "MB/CPU s", 1, 0, True),
+    Column("records_per_second", "rec/s", 1, 0, True),
+    _FROM_START,
+    _PSS,
+    _FIRST,
+)
 COLD = (_FIRST, _FROM_START, _PSS)
 STEADY = (
     Column("p50_ms", "p50 ms", 1, 1, False),
