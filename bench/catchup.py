@@ -18,7 +18,7 @@ _POLL = 0.05
 _POLL_PARTITIONS = 400  # more of them are asked for less often: asking costs, too
 _NOTE_EVERY = 0.5
 _CPU_TICK = 0.01
-_QUIET = 1.0
+_QUIET = 0.6
 _LIMIT = 600.0
 # heliograph's fencing leaves up to two markers in a partition before its first record.
 _MARKERS = 2

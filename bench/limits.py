@@ -88,11 +88,11 @@ def measure_brokers(bed: Bed, topic: str) -> dict[str, float]:
                 for extent in find_batches(response.buffer, section.start, section.end)
             )
             began, sent = time.monotonic(), 0
-            while sent < records:
-                offer(response, producer, stamper)
-                sent += each
-                while not producer.idle:
-                    producer.pump(1.0)
+            while sent < records or not producer.idle:
+                if sent < records and not producer.unsent:
+                    offer(response, producer, stamper)
+                    sent += each
+                producer.pump(1.0)
             wrote = time.monotonic() - began
     bed.forget_flow("brokers")
     return {

@@ -26,7 +26,6 @@ class Plan:
     systems: tuple[str, ...]
     rounds: int
     scale: Scale
-    brokers: bool = True
 
     def systems_of(self, case: Case) -> tuple[str, ...]:
         return tuple(s for s in self.systems if s not in LIMITS or s in case.limits)
@@ -54,7 +53,7 @@ def without_missing(plan: Plan) -> tuple[Plan, str]:
         build_go_mirror()
     except Missing as missing:
         systems = tuple(system for system in plan.systems if system != "go")
-        return Plan(plan.cases, systems, plan.rounds, plan.scale, plan.brokers), str(missing)
+        return Plan(plan.cases, systems, plan.rounds, plan.scale), str(missing)
     return plan, ""
 
 
@@ -62,15 +61,20 @@ def run_plan(
     plan: Plan, bed: Bed, doing: Callable[[str], None], on_brokers: Callable[[str, Rates], None]
 ) -> Iterator[Run]:
     """Yield the runs as they end; `doing` is told what comes next."""
+    cold = True
     for name in plan.cases:
         case = CASES[name]
         doing(f"{name}: making the data ({case.about})")
         try:
             with _open(bed, case, plan.scale) as measure:
-                if name in _BROKERS and plan.brokers:
+                if cold and "pump" in case.limits:
+                    doing("warming the brokers, lest the first system pays for it")
+                    measure_brokers(bed, f"edgar-{name}")
+                    cold = False
+                yield from _run_case(plan, case, measure, doing)
+                if name in _BROKERS:
                     doing(f"{name}: the brokers alone")
                     on_brokers(name, measure_brokers(bed, f"edgar-{name}"))
-                yield from _run_case(plan, case, measure, doing)
         except (AssertionError, KafkaException, MirrorError) as exc:
             yield Run(name, "bench", 0, problem=f"the data could not be made: {exc}")
 
