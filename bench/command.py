@@ -34,7 +34,7 @@ _QUICK = Scale(300_000, 20)
 def bench(  # noqa: PLR0917 - typer passes them by name
     cases: Annotated[list[str] | None, typer.Argument(help="Which, see --list; else all.")] = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help="One round of a few cases, small: two minutes.")
+        bool, typer.Option("--quick", help="One round of a few cases, small: 2.5 minutes.")
     ] = False,
     list_: Annotated[bool, typer.Option("--list", help="Show the cases, and end.")] = False,
     rounds: Annotated[int | None, typer.Option(min=1, help="3, or 1 if quick.")] = None,
