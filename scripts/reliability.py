@@ -11,8 +11,8 @@ from typing import Any
 
 _NAMES = {"heliograph": "heliograph", "mm2": "MM2"}
 _HEAD = (
-    "| fault | system | runs | load | lost | repeated | out of order | recovered after | longest pause |\n"
-    "|---|---|---|---|---|---|---|---|---|"
+    "| fault | system | runs | load | lost | repeated | out of order | recovered after | longest pause | load average |\n"
+    "|---|---|---|---|---|---|---|---|---|---|"
 )
 
 
@@ -23,13 +23,14 @@ def merge(results: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
         systems = merged.setdefault(result["fault"], {})
         known = systems.get(result["system"])
         if known is None:
-            systems[result["system"]] = {"recovered": True, **result, "runs": 1}
+            systems[result["system"]] = {"recovered": True, "busy": 0.0, **result, "runs": 1}
             continue
         known["runs"] += 1
         for name in ("produced", "lost", "repeated", "disorder"):
             known[name] += result[name]
         for name in ("recovery", "stall"):
             known[name] = max(known[name], result[name])
+        known["busy"] = max(known["busy"], result.get("busy", 0.0))
         known["recovered"] = known["recovered"] and result.get("recovered", True)
     return [systems[name] for systems in merged.values() for name in sorted(systems)]
 
@@ -46,6 +47,7 @@ def row(result: dict[str, Any]) -> str:
         *(f"{result[name]:,}" for name in ("lost", "repeated", "disorder")),
         recovery,
         f"{result['stall']:.1f} s",
+        f"{result['busy']:.0f}" if result["busy"] else "",
     )
     return "| " + " | ".join(map(str, cells)) + " |"
 

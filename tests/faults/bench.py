@@ -3,6 +3,7 @@
 Load, watch and account reach the brokers directly: what is cut or delayed is the mirror's way alone.
 """
 
+import os
 import signal
 import threading
 import time
@@ -345,7 +346,7 @@ class Scene:
     def settle(self) -> None:
         """End the load, wait for the last record, and account for all."""
         result, patience = self.result, self.bench.patience
-        result.stall = self.watch.stall
+        result.stall, result.busy = self.watch.stall, os.getloadavg()[0]
         result.produced = produced = self.load.stop()
         self.say(f"{produced:,} records were produced; waiting for the last of them")
         try:

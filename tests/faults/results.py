@@ -18,7 +18,8 @@ RESULTS = "HELIOGRAPH_FAULTS_OUT"
 class Result:
     """What came of one fault; `recovery` and `stall` are seconds.
 
-    Where it did not recover, `recovery` says how long was waited. Minus one is what was not counted.
+    Where it did not recover, `recovery` says how long was waited. Minus one is what was not counted. `busy` is the
+    machine's load average of the last minute when the fault was over: times compare only where it does.
     """
 
     fault: str
@@ -32,6 +33,7 @@ class Result:
     recovery: float = 0.0
     stall: float = 0.0
     recovered: bool = True
+    busy: float = 0.0
     remark: str = ""
 
     @property
