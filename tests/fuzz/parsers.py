@@ -49,7 +49,7 @@ from heliograph.wire.assignments import decode_assignment
 from heliograph.wire.compact import read_uvarint
 from heliograph.wire.compression import compress, decompress
 from heliograph.wire.primitives import decode_string, decode_varint, encode_string, encode_varint
-from heliograph.wire.record_batch import HEADER_SIZE, Extent, build_header
+from heliograph.wire.record_batch import HEADER_SIZE, build_header
 from heliograph.wire.records import RawRecord, RecordsBuilder, decode_body, encode_body
 from heliograph.wire.unpack import unpack
 
@@ -185,7 +185,7 @@ def _given(data: bytes) -> None:
 
 def _index(data: bytes) -> None:
     for section in decode_index(data):
-        assert all(isinstance(extent, Extent) for extent in section.batches)
+        assert all(len(transaction) == 2 for transaction in section.aborted)
 
 
 def _fetched(version: int) -> Callable[[bytes], object]:
@@ -381,7 +381,7 @@ PARSERS = [
     ),
     Parser("group", lambda data: group_description.decode_response(memoryview(data)), [_MEMBERS]),
     Parser("assignment", decode_assignment, [_ASSIGNED]),
-    Parser("chunk index", _index, [encode_index([ChunkSection(1, 2, 3, [Extent(0, 61)])])]),
+    Parser("chunk index", _index, [encode_index([ChunkSection(1, 0, 61, 3, ((7, 2),))])]),
     Parser("fetch 12", _fetched(12), [_fetch_response(12)]),
     Parser("fetch 13", _fetched(13), [_fetch_response(13)]),
     Parser(

@@ -161,8 +161,8 @@ def test_a_small_batch_that_is_large_inside_is_passed_and_not_merged() -> None:
 
 
 def test_an_index_that_counts_backwards_ends() -> None:
-    with pytest.raises(CorruptRecord, match="claims -3 batches"):
-        list(decode_index(b"\0" + struct.pack(">iqqi", 0, 0, 0, -3)))
+    with pytest.raises(CorruptRecord, match="claims -3 aborted transactions"):
+        list(decode_index(b"\0" + struct.pack(">iiiqi", 0, 0, 0, 0, -3)))
 
 
 def test_an_assignment_that_is_cut_is_not_taken_for_a_smaller_one() -> None:

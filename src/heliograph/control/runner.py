@@ -233,6 +233,7 @@ class FlowRunner(threading.Thread):
                 self._look_for_hold(desk)
                 self._save(desk, _SAVE)
                 job.note_progress()
+                job.rebalance()
                 save_at = now + save_every
             if config.refresh_topics_enabled and now >= refresh_at:
                 self._refresh(desk)

@@ -1,12 +1,12 @@
 """The rows of the stream: a chunk is the record part of one fetch response, with an index beside it.
 
     column  type    content
-    index   binary  1 if nothing more is there for the moment, else 0, in one byte; then one section
-                    per partition of the response; empty for a tick
-    chunk   binary  the fetch response as the broker sent it; null for a tick
+    index   binary  flags in one byte: 1 if nothing more is there for the moment, 2 if the chunk is elsewhere;
+                    then one section per partition of the response; empty for a tick
+    chunk   binary  the fetch response as the broker sent it, or where it lies; null for a tick
 
-    section  slot i32, next upstream offset i64, end offset i64, batches i32,
-             then per batch its position i32 and size i32 in the chunk
+    section  slot i32, start i32 and end i32 of its batches in the chunk, next upstream offset i64,
+             aborted transactions i32, then per transaction its producer i64 and first offset i64
 
 A tick pushes the row before it through the JVM, which asks for the next row before it hands over the
 current one; an empty batch after the tick does the same for the tick.
@@ -18,35 +18,39 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
+from heliograph.dataplane.ring import Borrower, Reference
 from heliograph.errors import CorruptRecord
-from heliograph.wire.record_batch import Extent
 
 SQL_SCHEMA = "index binary, chunk binary"
 SCHEMA = pa.schema([("index", pa.binary()), ("chunk", pa.binary())])
 
-_SECTION = struct.Struct(">iqqi")
-_EXTENT = struct.Struct(">ii")
+_SECTION = struct.Struct(">iiiqi")
+_ABORTED = struct.Struct(">qq")
 _OFFSETS = struct.Struct("<ii")
-_MORE, _LAST = b"\0", b"\1"
+_LAST, _ELSEWHERE = 1, 2
 
 TICK = pa.RecordBatch.from_pylist([{"index": b"", "chunk": None}], schema=SCHEMA)
 EMPTY = pa.RecordBatch.from_pylist([], schema=SCHEMA)
 
 
 class ChunkSection(NamedTuple):
-    """The batches of one partition in a chunk; `upstream` is the next offset after all of them."""
+    """The batches of one partition in a chunk; `upstream` is the next offset after all of them.
+
+    `aborted` are the transactions whose batches nobody may see: (producer, first offset).
+    """
 
     slot: int
+    start: int
+    end: int
     upstream: int
-    end_offset: int
-    batches: list[Extent]
+    aborted: tuple[tuple[int, int], ...] = ()
 
 
 def encode_index(sections: list[ChunkSection], *, last: bool = False) -> bytes:
-    parts = [_LAST if last else _MORE]
-    for slot, upstream, end_offset, batches in sections:
-        parts.append(_SECTION.pack(slot, upstream, end_offset, len(batches)))
-        parts += [_EXTENT.pack(start, size) for start, size in batches]
+    parts = [bytes([_LAST if last else 0])]
+    for slot, start, end, upstream, aborted in sections:
+        parts.append(_SECTION.pack(slot, start, end, upstream, len(aborted)))
+        parts += [_ABORTED.pack(*transaction) for transaction in aborted]
     return b"".join(parts)
 
 
@@ -57,19 +61,19 @@ def decode_index(index: bytes) -> Iterator[ChunkSection]:
             raise CorruptRecord(
                 f"the index of a chunk ends {len(index) - at} bytes into a section."
             )
-        slot, upstream, end_offset, count = _SECTION.unpack_from(index, at)
+        slot, start, stop, upstream, count = _SECTION.unpack_from(index, at)
         at += _SECTION.size
-        end = at + count * _EXTENT.size
+        end = at + count * _ABORTED.size
         if not at <= end <= len(index):
-            raise CorruptRecord(f"the index of a chunk claims {count} batches.")
-        extents = [Extent(start, size) for start, size in _EXTENT.iter_unpack(index[at:end])]
-        yield ChunkSection(slot, upstream, end_offset, extents)
+            raise CorruptRecord(f"the index of a chunk claims {count} aborted transactions.")
+        aborted = tuple(_ABORTED.iter_unpack(index[at:end]))
+        yield ChunkSection(slot, start, stop, upstream, aborted)
         at = end
 
 
 def is_last(index: bytes) -> bool:
     """Whether the source had nothing more when this row was made."""
-    return index[:1] == _LAST
+    return bool(index and index[0] & _LAST)
 
 
 def chunk_row(index: bytes, buffer: memoryview) -> pa.RecordBatch:
@@ -79,7 +83,20 @@ def chunk_row(index: bytes, buffer: memoryview) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([pa.array([index], pa.binary()), chunk], schema=SCHEMA)
 
 
-def open_row(row: pa.RecordBatch) -> tuple[bytes, memoryview | None]:
-    """Return the index of a row and a view of its chunk; a tick has neither."""
+def reference_row(index: bytes, reference: Reference) -> pa.RecordBatch:
+    """Return a one-row batch that says where a chunk is."""
+    flagged = bytes([index[0] | _ELSEWHERE]) + index[1:]
+    return pa.RecordBatch.from_arrays(
+        [pa.array([flagged], pa.binary()), pa.array([reference.encode()], pa.binary())],
+        schema=SCHEMA,
+    )
+
+
+def open_row(row: pa.RecordBatch, borrower: Borrower) -> tuple[bytes, memoryview | None]:
+    """Return the index of a row and a view of its chunk, which is borrowed once; a tick has neither."""
     index = row.column(0)[0].as_py()
-    return index, memoryview(row.column(1)[0].as_buffer()) if index else None
+    if not index:
+        return index, None
+    if index[0] & _ELSEWHERE:
+        return index, borrower.open(row.column(1)[0].as_py())
+    return index, memoryview(row.column(1)[0].as_buffer()).cast("B")

@@ -23,6 +23,7 @@ from heliograph.dataplane.attendance import Attendance, describe_missed
 from heliograph.dataplane.latency import Taken
 from heliograph.dataplane.lease import LeaseLost
 from heliograph.dataplane.lease_server import LeaseServer, Line
+from heliograph.dataplane.loads import Loads
 from heliograph.dataplane.partitions import LOST_REMOTE, Attempt, Partition, Stop, stop_from
 from heliograph.dataplane.session import Engine
 from heliograph.dataplane.stream import Stream, start_stream
@@ -69,6 +70,7 @@ class FlowJob:
         self._slices: list[tuple[TopicPartition, ...]] = []
         self._attempts: dict[int, Attempt] = {}
         self._attendance = Attendance(options.slices)
+        self._loads = Loads()
         self._engine: Engine | None = None
         self._told_starved: str | None = None
         self._target = Cluster(options.target)
@@ -171,6 +173,15 @@ class FlowJob:
         with self._lock:
             return list(self._slices)
 
+    def rebalance(self) -> None:
+        """Move partitions from a task that cannot keep up to one that has little to do, if that helps."""
+        with self._lock:
+            planned = self._loads.propose(self._slices, self._partitions)
+            if planned is not None:
+                log.info("flow=%s is spread anew over its tasks", self._options.flow)
+                self._slices = planned
+                self._end_epoch()
+
     def reposition(self, source: TopicPartition, upstream: int) -> bool:
         """Go on with a stopped partition from another upstream offset, from the next epoch on.
 
@@ -198,12 +209,8 @@ class FlowJob:
         """Return what tasks are waiting for right now, such as a broker that does not answer."""
         with self._lock:
             found = {t for a in self._attempts.values() for t in a.troubles.values()}
-            if self._grant_trouble is not None:
-                found.add(self._grant_trouble)
-        starved = self._starved()
-        if starved is not None:
-            found.add(starved)
-        return sorted(found)
+            waits = self._grant_trouble
+        return sorted(found.union(filter(None, (waits, self._starved()))))
 
     def _starved(self) -> str | None:
         """Return the sentence about tasks that Spark does not start, or starts by turns."""
@@ -408,7 +415,6 @@ class FlowJob:
             attempt.slots[slot].note_read(*read)
         for slot, *age in content.get("ages", ()):
             attempt.slots[slot].ages.add(time.monotonic(), Taken(*age))
-        self.tally.verdicts.update(content.get("verdicts", {}))
         self._note_trouble(attempt, role, content["trouble"])
 
     def _note_written(self, attempt: Attempt, role: str, content: dict[str, Any]) -> None:

@@ -5,7 +5,7 @@ among the batches of one chunk, and a batch without a neighbour is passed as it 
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -18,6 +18,8 @@ from heliograph.wire.compression import UnfoldsTooFar, compress, decompress
 from heliograph.wire.primitives import Buffer
 from heliograph.wire.record_batch import (
     HEADER_SIZE,
+    LOG_OVERHEAD,
+    LONE_BYTES,
     MAGIC_AT,
     BatchHeader,
     build_header,
@@ -27,6 +29,8 @@ from heliograph.wire.record_batch import (
 )
 from heliograph.wire.records import RawRecord, RecordsBuilder
 from heliograph.wire.unpack import unpack
+
+_WINDOW, _WIDEST_WINDOW = 2 * LONE_BYTES, 256 << 10
 
 
 class RecordTooLarge(MirrorError):
@@ -96,6 +100,31 @@ class Packer:
             merge = self._merge = _Merge(header.codec)
         merge.add(header, payload, plain)
 
+    def add_lone(self, chunk: memoryview, start: int, end: int) -> Generator[Outgoing, None, int]:
+        """Take one-record batches in a row, from `start` on; return where they end.
+
+        They are cut from copies of some of the chunk: slices of bytes cost half of those of a view.
+        """
+        window = _WINDOW
+        while start < end:
+            data = bytes(chunk[start : min(start + window, end)])
+            at, full = 0, True
+            while full:
+                merge = self._merge
+                if merge is None or merge.codec:
+                    yield from self.flush()
+                    merge = self._merge = _Merge(0)
+                before = merge.batches
+                at, full = merge.add_lone(data, at, self._room)
+                self._verdicts[Verdict.MERGE.value] += merge.batches - before
+                if full:
+                    yield from self.flush()
+            if not at:
+                break
+            start += at
+            window = min(4 * window, _WIDEST_WINDOW)
+        return start
+
     def add_records(self, view: memoryview, records: Sequence[RawRecord]) -> Iterator[Outgoing]:
         """Take some records of one source batch, to be encoded again with its codec."""
         yield from self.flush()
@@ -104,9 +133,9 @@ class Packer:
 
     def flush(self) -> Iterator[Outgoing]:
         """Yield what was collected for merging, if anything."""
-        if self._merge is not None:
+        if self._merge is not None and self._merge.batches:
             yield self._merge.finish(self._slot)
-            self._merge = None
+        self._merge = None
 
 
 def pass_batch(slot: Slot, header: BatchHeader, payload: memoryview) -> Outgoing:
@@ -149,6 +178,19 @@ class _Merge:
         self.batches += 1
         self.upstream = header.next_offset
         self.builder.add_batch(plain, header.records, header.base_offset, header.base_timestamp)
+
+    def add_lone(self, data: bytes, at: int, room: int) -> tuple[int, bool]:
+        """Add ordinary one-record batches from `at` on; return where they end, and whether it is full."""
+        if not self.batches and len(data) - at >= HEADER_SIZE:
+            header = read_header(data, at)
+            end = at + LOG_OVERHEAD + header.length
+            self.first = header, memoryview(data)[at + HEADER_SIZE : end]
+        before = self.builder.count
+        at, full = self.builder.add_lone(data, at, room, self.spans)
+        self.batches += self.builder.count - before
+        if self.spans:
+            self.upstream = sum(self.spans[-1])
+        return at, full and self.batches > 0
 
     def finish(self, slot: Slot) -> Outgoing:
         """Return what was collected: a lone batch passed as it is, several as one."""

@@ -4,19 +4,24 @@ A record with a key goes where a Java producer would put it. One without goes wi
 source partition that have none, so that their order is kept too.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
+from heliograph.dataplane.chunks import ChunkSection
 from heliograph.dataplane.packing import RecordTooLarge, reencode
 from heliograph.errors import CorruptRecord
 from heliograph.kafka.produce import Outgoing
 from heliograph.model import ProducerIdentity, TopicPartition
+from heliograph.policy.batches import AbortedTransactions
 from heliograph.wire.primitives import decode_varint, partition_for_key
 from heliograph.wire.record_batch import (
     MAGIC_AT,
     Extent,
+    check_crc,
+    find_batches,
     next_offset_of,
     next_sequence,
     read_header,
@@ -76,17 +81,22 @@ def key_of(body: bytes) -> bytes | None:
     return body[at : at + length]
 
 
-def stretches(chunk: memoryview, extents: Iterable[Extent], read_to: int) -> Iterator[Stretch]:
+def stretches(
+    chunk: memoryview, section: ChunkSection, read_to: int, verdicts: Counter[str]
+) -> Iterator[Stretch]:
     """Yield the records from `read_to` on; where a batch is corrupt, those before it, then raise."""
     open_one: Stretch | None = None
-    for extent in extents:
+    transactions = AbortedTransactions(section.aborted)
+    for extent in find_batches(chunk, section.start, section.end):
         view = chunk[extent.start : extent.start + extent.size]
         try:
-            records = [record for record in unpack(view) if record.offset >= read_to]
+            records = _deliverable(view, transactions, read_to, verdicts)
         except CorruptRecord:
             if open_one is not None:
                 yield open_one
             raise
+        if not records:
+            continue
         codec = read_header(view, 0).codec if view[MAGIC_AT] >= 2 else 0
         upstream = next_offset_of(view, 0)
         if open_one is not None and open_one.codec == codec:
@@ -97,6 +107,19 @@ def stretches(chunk: memoryview, extents: Iterable[Extent], read_to: int) -> Ite
             open_one = Stretch(codec, upstream, records)
     if open_one is not None:
         yield open_one
+
+
+def _deliverable(
+    view: memoryview, transactions: AbortedTransactions, read_to: int, verdicts: Counter[str]
+) -> list[RawRecord]:
+    """Return the records of a batch that a consumer may see, from `read_to` on."""
+    if view[MAGIC_AT] >= 2:
+        header = read_header(view, 0)
+        if not transactions.delivers(header):
+            check_crc(view, Extent(0, len(view)), header)
+            verdicts["dropped"] += 1
+            return []
+    return [record for record in unpack(view) if record.offset >= read_to]
 
 
 def encode_stretch(

@@ -71,7 +71,7 @@ class PlacingWriter(SliceWriter):
             return
         self._changed.add(section.slot)
         try:
-            for stretch in stretches(chunk, section.batches, slot.read_to):
+            for stretch in stretches(chunk, section, slot.read_to, self._verdicts):
                 reason = self._send(section.slot, stretch)
                 if reason is not None:
                     self._halt(section.slot, "too-large", str(reason))

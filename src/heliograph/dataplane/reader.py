@@ -1,20 +1,28 @@
 """The reading half of a slice: fetch responses in, rows out. Runs in a Spark Python worker.
 
 One thread, one request in flight per leader. The next fetch is sent before the rows of the last are
-handed on, so the broker works while Spark copies.
+handed on, so the broker works while Spark copies. A large response is received into memory that the
+writer shares, and waits for room there: that is what holds the source back while the target is slow.
 """
 
 import time
-from collections import Counter
 from collections.abc import Iterator
 from uuid import UUID
 
 import pyarrow as pa
 
 from heliograph.dataplane.assignment import Assignment
-from heliograph.dataplane.chunks import EMPTY, TICK, ChunkSection, chunk_row, encode_index
+from heliograph.dataplane.chunks import (
+    EMPTY,
+    TICK,
+    ChunkSection,
+    chunk_row,
+    encode_index,
+    reference_row,
+)
 from heliograph.dataplane.latency import Taken, taken
 from heliograph.dataplane.lease import Lease
+from heliograph.dataplane.ring import open_ring
 from heliograph.dataplane.warm import warm_cluster
 from heliograph.errors import ClusterUnreachable, CorruptRecord, KafkaFault
 from heliograph.kafka.faults import LOST_TOPIC, OFFSET_OUT_OF_RANGE, error_name, is_retriable
@@ -27,19 +35,16 @@ from heliograph.kafka.fetch import (
     Section,
     Subject,
 )
-from heliograph.policy.batches import AbortedTransactions
-from heliograph.wire.record_batch import (
-    CONTROL,
-    MAGIC_AT,
-    check_crc,
-    find_batches,
-    next_offset_of,
-    read_header,
-)
+from heliograph.kafka.transport import no_room
+from heliograph.wire.record_batch import MAGIC_AT, last_batch, next_offset_of, read_header
 
 _IDLE_WAIT = 0.5
 _PLACE_EVERY = 0.5
 _REPORT_EVERY = 1.0
+_NAP, _LONGEST_NAP = 0.001, 0.05
+_RESPONSE_HEADS = (
+    256 << 10
+)  # room beside the records for what a response says of thousands of partitions
 
 
 class SliceReader:
@@ -65,6 +70,8 @@ class SliceReader:
             Subject(s.slot, s.source, UUID(s.topic_id), s.position.upstream, epoch=s.leader_epoch)
             for s in assignment.shares
         )
+        self._ring = open_ring(limits.chunk_bytes + _RESPONSE_HEADS)
+        self._nap = _NAP
         self._small = limits.chunk_bytes // 8
         self._deadline = time.monotonic() + limits.epoch_seconds
         self._place_at = 0.0
@@ -72,7 +79,6 @@ class SliceReader:
         self._changed: set[int] = set()
         self._trouble: str | None = None
         self._ages: dict[int, Taken] = {}
-        self._verdicts: Counter[str] = Counter()
 
     def rows(self) -> Iterator[pa.RecordBatch]:
         """Yield chunks and ticks; the last fetch is handed over before the end."""
@@ -84,8 +90,14 @@ class SliceReader:
                 self._fetcher.ask()
                 yield from self._handed_on()
                 self._report(final=ending)
+            if self._ring is not None and not self._ring.is_idle():
+                yield TICK
+                yield EMPTY
+                self._await_return()
         finally:
             self._fetcher.close()
+            if self._ring is not None:
+                self._ring.close()
 
     def _ended(self) -> bool:
         if time.monotonic() >= self._deadline:
@@ -106,11 +118,26 @@ class SliceReader:
             except (ClusterUnreachable, KafkaFault) as exc:
                 self._trouble = str(exc)
 
+    def _await_return(self) -> None:
+        """Stay until the writer needs no chunk any more; it opens them in this process."""
+        assert self._ring is not None
+        while not self._ring.is_idle():
+            self._lease.poll()
+            self._take_nap()
+
+    def _take_nap(self) -> None:
+        time.sleep(self._nap)
+        self._nap = min(2 * self._nap, _LONGEST_NAP)
+
     def _handed_on(self) -> Iterator[pa.RecordBatch]:
+        if self._ring is not None and self._ring.is_full():
+            self._take_nap()
+            return
+        self._nap = _NAP
         wait = min(_IDLE_WAIT, max(self._deadline - time.monotonic(), 0.0))
         sessions, _ = self._fetcher.ready(wait, [self._lease.fileno()])
         for session in sessions:
-            response = self._fetcher.take(session)
+            response = self._fetcher.take(session, self._ring.room if self._ring else no_room)
             if response is None:
                 continue
             sections = self._sections(response)
@@ -119,10 +146,14 @@ class SliceReader:
                 # A large response means that more is on its way: the writer shall not stop for answers.
                 small = response.buffer.nbytes < self._small
                 last = small and not self._fetcher.ready(0)[0]
-                yield chunk_row(encode_index(sections, last=last), response.buffer)
+                yield self._row(encode_index(sections, last=last), response.buffer)
         if not self._fetcher.ready(0)[0]:
             yield TICK
             yield EMPTY
+
+    def _row(self, index: bytes, chunk: memoryview) -> pa.RecordBatch:
+        reference = self._ring.lend(chunk) if self._ring else None
+        return chunk_row(index, chunk) if reference is None else reference_row(index, reference)
 
     def _sections(self, response: Response) -> list[ChunkSection]:
         sections = []
@@ -138,48 +169,35 @@ class SliceReader:
             self._note_end(section)
             if section.end > section.start:
                 try:
-                    sections.append(self._index(response.buffer, section))
+                    found = self._index(response.buffer, section)
                 except CorruptRecord as exc:
                     self._stop(section.slot, "corrupt", str(exc))
+                    continue
+                if found is not None:
+                    sections.append(found)
         return sections
 
-    def _index(self, buffer: memoryview, section: Section) -> ChunkSection:
-        """Return the deliverable batches of a section, and advance past all of it."""
-        position = self._positions[section.slot]
-        transactions = AbortedTransactions(section.aborted if self._committed else ())
-        kept = []
-        newest = epoch = -1
-        for extent in find_batches(buffer, section.start, section.end):
-            if buffer[extent.start + MAGIC_AT] < 2:
-                upstream, delivers = next_offset_of(buffer, extent.start), True
-            else:
-                header = read_header(buffer, extent.start)
-                epoch = header.leader_epoch
-                upstream = header.base_offset + header.last_offset_delta + 1
-                delivers = (
-                    transactions.delivers(header)
-                    if self._committed
-                    else not header.attributes & CONTROL
-                )
-                if not delivers:
-                    # The writer checks what it writes; what is dropped here is checked here, lest a
-                    # flipped bit make a data batch look like a control batch.
-                    check_crc(buffer, extent, header)
-                newest = header.max_timestamp
-            if upstream <= position:
-                continue
-            if delivers:
-                kept.append(extent)
-            else:
-                self._verdicts["dropped"] += 1
-            position = upstream
-            self._epochs[section.slot] = epoch
-        self._positions[section.slot] = position
-        self._fetcher.moved(section.slot, position, self._epochs[section.slot])
-        self._changed.add(section.slot)
-        if kept and newest >= 0:
-            self._note_age(section.slot, time.time() * 1000 - newest)
-        return ChunkSection(section.slot, position, self._ends[section.slot], kept)
+    def _index(self, buffer: memoryview, section: Section) -> ChunkSection | None:
+        """Return where the batches of a section are, and advance past them; the writer looks into them."""
+        slot, position = section.slot, self._positions[section.slot]
+        last = last_batch(buffer, section.start, section.end)
+        if last is None:
+            return None
+        epoch = newest = -1
+        if buffer[last.start + MAGIC_AT] >= 2:
+            header = read_header(buffer, last.start)
+            upstream, epoch, newest = header.next_offset, header.leader_epoch, header.max_timestamp
+        else:
+            upstream = next_offset_of(buffer, last.start)
+        if upstream > position:
+            position, self._epochs[slot] = upstream, epoch
+        self._positions[slot] = position
+        self._fetcher.moved(slot, position, self._epochs[slot])
+        self._changed.add(slot)
+        if newest >= 0:
+            self._note_age(slot, time.time() * 1000 - newest)
+        aborted = section.aborted if self._committed else ()
+        return ChunkSection(slot, section.start, last.start + last.size, position, aborted)
 
     def _note_age(self, slot: int, age_ms: float) -> None:
         """Note how old the newest record of a section was: one look for all its batches."""
@@ -242,10 +260,6 @@ class SliceReader:
             for slot in self._changed
         ]
         ages = [[slot, *age] for slot, age in self._ages.items()]
-        verdicts = dict(self._verdicts)
         self._changed.clear()
         self._ages.clear()
-        self._verdicts.clear()
-        self._lease.send(
-            {"read": {"ends": ends, "ages": ages, "verdicts": verdicts, "trouble": self._trouble}}
-        )
+        self._lease.send({"read": {"ends": ends, "ages": ages, "trouble": self._trouble}})

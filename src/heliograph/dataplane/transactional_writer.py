@@ -7,10 +7,8 @@ Positions are told to the driver only once they are committed.
 import time
 from collections.abc import Iterator
 
-import pyarrow as pa
-
 from heliograph.dataplane.assignment import Assignment, Ledger
-from heliograph.dataplane.chunks import decode_index, open_row
+from heliograph.dataplane.chunks import decode_index
 from heliograph.dataplane.lease import Lease
 from heliograph.dataplane.writer import SliceWriter
 from heliograph.errors import FlowFenced, KafkaFault
@@ -42,17 +40,16 @@ class TransactionalWriter(SliceWriter):
         if self._book is not None:
             self._book.close()
 
-    def _write_row(self, row: pa.RecordBatch) -> None:
+    def _write_chunk(self, index: bytes, chunk: memoryview | None) -> None:
         book = self._book
         if book is None:
             return
-        index, chunk = open_row(row)
         if chunk is not None:
             slots = [self._slots[section.slot] for section in decode_index(index)]
             if not book.transactions.is_open:
                 self._opened_at = time.monotonic()
             book.transactions.join([slot.share.remote for slot in slots if not slot.stopped])
-        super()._write_row(row)
+        super()._write_chunk(index, chunk)
         if (
             book.transactions.is_open
             and time.monotonic() - self._opened_at >= self._terms.commit_seconds

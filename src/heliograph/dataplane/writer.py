@@ -17,21 +17,24 @@ from heliograph.dataplane.chunks import ChunkSection, decode_index, is_last, ope
 from heliograph.dataplane.latency import LatencyBuckets
 from heliograph.dataplane.lease import Lease
 from heliograph.dataplane.packing import Packer, RecordTooLarge
+from heliograph.dataplane.ring import Borrower
 from heliograph.dataplane.slots import ForeignRecords, Slot, open_slot
 from heliograph.dataplane.warm import warm_cluster
 from heliograph.errors import CorruptRecord, FlowFenced
 from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.produce import Lane, Outgoing, Producer, Refused, Stored
 from heliograph.kafka.tail import fingerprint, read_bodies, read_tails
-from heliograph.policy.batches import Verdict
+from heliograph.policy.batches import AbortedTransactions, Verdict
 from heliograph.wire.record_batch import (
     HEADER_SIZE,
     MAGIC_AT,
     BatchHeader,
-    Extent,
+    batch_at,
     corrupt_batch,
     crc_matches,
     first_offset_of,
+    is_lone,
+    next_offset_of,
     read_header,
 )
 from heliograph.wire.records import RawRecord
@@ -65,6 +68,7 @@ class SliceWriter:
         )
         self._changed = {slot for slot, state in self._slots.items() if state.share.resume}
         self._verdicts: Counter[str] = Counter()
+        self._borrower = Borrower()
         self._latency = LatencyBuckets()
         self._report_at = 0.0
         for index, slot in self._slots.items():
@@ -108,7 +112,11 @@ class SliceWriter:
         self._lease.send({"failed": {"kind": "fenced", "reason": str(exc)}})
 
     def _write_row(self, row: pa.RecordBatch) -> None:
-        index, chunk = open_row(row)
+        index, chunk = open_row(row, self._borrower)
+        self._write_chunk(index, chunk)
+
+    def _write_chunk(self, index: bytes, chunk: memoryview | None) -> None:
+        """Send a chunk; a tick has none."""
         if chunk is not None:
             for section in decode_index(index):
                 self._write_section(chunk, section)
@@ -128,7 +136,7 @@ class SliceWriter:
         if slot.stopped:
             return
         try:
-            for batch in self._batches(slot, chunk, section.batches):
+            for batch in self._batches(slot, chunk, section):
                 slot.pending += 1
                 self._producer.offer(section.slot, batch)
         except CorruptRecord as exc:
@@ -144,23 +152,32 @@ class SliceWriter:
         slot.advance()
         self._changed.add(section.slot)
 
-    def _batches(
-        self, slot: Slot, chunk: memoryview, extents: Iterable[Extent]
-    ) -> Iterator[Outgoing]:
+    def _batches(self, slot: Slot, chunk: memoryview, section: ChunkSection) -> Iterator[Outgoing]:
         """Yield what to send for the source batches of one section, in order."""
         packer = Packer(slot, self._limits.merge_bytes, self._verdicts)
-        for extent in extents:
-            view = chunk[extent.start : extent.start + extent.size]
+        transactions = AbortedTransactions(section.aborted)
+        at = section.start
+        while (extent := batch_at(chunk, at, section.end)) is not None:
+            view = chunk[at : at + extent.size]
             header = read_header(view, 0) if view[MAGIC_AT] >= 2 else None
+            fresh = not slot.behind and first_offset_of(header) >= slot.read_to
+            if fresh and header is not None and is_lone(header):
+                after = yield from packer.add_lone(chunk, at, section.end)
+                if after > at:
+                    at = after
+                    continue
+            at += extent.size
             if header is not None and not crc_matches(view, header):
                 yield from packer.flush()
                 raise corrupt_batch(header)
-            if slot.behind or first_offset_of(header) < slot.read_to:
+            if header is not None and not transactions.delivers(header):
+                self._verdicts["dropped"] += 1
+            elif fresh:
+                yield from packer.add(view, header)
+            elif next_offset_of(view, 0) > slot.read_to:
                 exact = packer.verdict(header, extent.size) is Verdict.PASS
                 records = self._left(slot, view, header, exact=exact)
                 yield from packer.add_records(view, records)
-            else:
-                yield from packer.add(view, header)
         yield from packer.flush()
 
     def _left(

@@ -27,7 +27,7 @@ from uuid import UUID
 from heliograph.errors import CorruptRecord, KafkaFault
 from heliograph.kafka.cluster import NO_LEADER, Cluster
 from heliograph.kafka.faults import LOST_SESSION, fault_for
-from heliograph.kafka.transport import REQUEST_TIMEOUT, Channel
+from heliograph.kafka.transport import REQUEST_TIMEOUT, Channel, Room, no_room
 from heliograph.model import TopicPartition
 from heliograph.wire.compact import read_uvarint, write_uvarint
 
@@ -212,20 +212,20 @@ class Fetcher:
             self._end_silent()
         return sessions, [fd for fd in readable if fd not in asked]
 
-    def take(self, session: Session) -> Response | None:
+    def take(self, session: Session, room: Room = no_room) -> Response | None:
         """Return a session's response, or None where the session itself was lost.
 
-        The buffer is this fetcher's own and holds until the next call.
+        The buffer is the one that `room` offers for its size. Else it is this fetcher's own and holds
+        until the next call.
         """
         session.asked_at = None
         try:
-            buffer = session.channel.receive_into(self._buffer)
+            buffer = session.channel.receive_into(self._buffer, room)
         except OSError:
             self._end(session)
             return None
-        if buffer.nbytes > len(self._buffer):
-            owner = buffer.obj
-            assert isinstance(owner, bytearray)
+        owner = buffer.obj
+        if isinstance(owner, bytearray) and len(owner) > len(self._buffer):
             self._buffer = owner
         if _I32.unpack_from(buffer)[0] != session.correlation:
             raise CorruptRecord(f"broker {session.node} answered another request than the one sent")

@@ -9,7 +9,7 @@ import ssl
 import struct
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from typing import Any
@@ -36,6 +36,11 @@ _SESSION_PART = 0.8  # of a session's life, after which to log in again (KIP-368
 _SESSION_LEAST = 1.1  # seconds; a broker hangs up on who comes again within one
 
 Part = bytes | bytearray | memoryview
+Room = Callable[[int], memoryview | None]
+
+
+def no_room(_size: int) -> memoryview | None:
+    return None
 
 
 class Channel:
@@ -127,20 +132,24 @@ class Channel:
         """Return the next frame, without its length."""
         return self.receive_into(bytearray(0))
 
-    def receive_into(self, buffer: bytearray) -> memoryview:
-        """Return the next frame as a view of `buffer`, or of a new one where it is too small."""
+    def receive_into(self, buffer: bytearray, room: Room = no_room) -> memoryview:
+        """Return the next frame: in what `room` offers for its size, in `buffer`, or in a new one if both are too small."""
         self._owed -= 1
         if self._early:
             return memoryview(self._early.popleft())
-        return self._read_into(buffer)
+        return self._read_into(buffer, room)
 
-    def _read_into(self, buffer: bytearray) -> memoryview:
+    def _read_into(self, buffer: bytearray, room: Room = no_room) -> memoryview:
         head = bytearray(4)
         self._fill(memoryview(head), self._deadline(0))
         (size,) = _LENGTH.unpack(head)
         if not 4 <= size <= _MAX_FRAME:
             raise CorruptRecord(f"{self.host}:{self.port} sent a frame of {size} bytes")
         deadline = self._deadline(size)
+        offered = room(size)
+        if offered is not None:
+            self._fill(offered[:size], deadline)
+            return offered[:size]
         if size > len(buffer):
             # No room is made yet for what is only announced.
             buffer = bytearray(min(size, _PROMPT_BYTES))

@@ -31,6 +31,8 @@ from heliograph.wire.primitives import Buffer
 HEADER_SIZE = 61
 LOG_OVERHEAD = 12
 MAGIC_AT = 16
+CRC_FROM = 21
+LONE_BYTES = 32 << 10  # above, a batch of one record is large enough to travel alone
 
 CODEC_MASK = 0x07
 APPEND_TIME = 0x08
@@ -43,6 +45,10 @@ _INT64_MAX = (1 << 63) - 1
 
 _HEADER = struct.Struct(">qiibIhiqqqhii")
 _PREFIX = struct.Struct(">qi")
+_EXTENT = struct.Struct(">8xi4xb")
+LONE = struct.Struct(
+    ">qi4xbIhiq22xi"
+)  # base offset, length, magic, CRC, attributes, last delta, time, records
 _BEFORE_CRC = struct.Struct(">qiibI")
 _AFTER_CRC = struct.Struct(">hiqqqhii")
 _CRC = struct.Struct(">I")
@@ -114,24 +120,52 @@ def read_header(buffer: Buffer, start: int) -> BatchHeader:
     return header
 
 
-def find_batches(buffer: Buffer, start: int, end: int) -> Iterator[Extent]:
-    """Yield the whole batches between `start` and `end`; a last, cut one is left out.
+def batch_at(buffer: Buffer, start: int, end: int) -> Extent | None:
+    """Return the batch that begins at `start`, if it is whole: a broker cuts the last one of a fetch."""
+    if end - start < LOG_OVERHEAD + 5:
+        return None
+    length, magic = _EXTENT.unpack_from(buffer, start)
+    size = LOG_OVERHEAD + length
+    if size < (HEADER_SIZE if magic >= 2 else LOG_OVERHEAD + 5):
+        raise CorruptRecord(f"a batch claims a size of {size} bytes")
+    return Extent(start, size) if size <= end - start else None
 
-    A broker cuts the last batch at the fetch's size limit; it comes again with the next fetch.
-    """
+
+def find_batches(buffer: Buffer, start: int, end: int) -> Iterator[Extent]:
+    """Yield the whole batches between `start` and `end`."""
+    while (extent := batch_at(buffer, start, end)) is not None:
+        yield extent
+        start += extent.size
+
+
+def last_batch(buffer: Buffer, start: int, end: int) -> Extent | None:
+    """Return the last of the whole batches between `start` and `end`: in one pass, for there may be thousands."""
+    unpack, last, size = _EXTENT.unpack_from, -1, 0
     while end - start >= LOG_OVERHEAD + 5:
-        size = LOG_OVERHEAD + _PREFIX.unpack_from(buffer, start)[1]
-        if size < (HEADER_SIZE if buffer[start + MAGIC_AT] >= 2 else LOG_OVERHEAD + 5):
+        length, magic = unpack(buffer, start)
+        size = LOG_OVERHEAD + length
+        if size < HEADER_SIZE and (magic >= 2 or size < LOG_OVERHEAD + 5):
             raise CorruptRecord(f"a batch claims a size of {size} bytes")
         if size > end - start:
-            return
-        yield Extent(start, size)
+            break
+        last = start
         start += size
+    return Extent(last, start - last) if last >= 0 else None
+
+
+def is_lone(header: BatchHeader) -> bool:
+    """Whether a batch is of a producer that does not linger: one record, not compressed, nothing special."""
+    return (
+        header.records == 1
+        and not header.attributes
+        and not header.last_offset_delta
+        and header.length <= LONE_BYTES
+    )
 
 
 def crc_matches(batch: memoryview, header: BatchHeader) -> bool:
     """Whether a batch is what its producer and broker wrote."""
-    return bool(crc32c(batch[21:]) == header.crc)
+    return bool(crc32c(batch[CRC_FROM:]) == header.crc)
 
 
 def _impossible(header: BatchHeader) -> CorruptRecord:

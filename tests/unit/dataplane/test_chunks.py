@@ -12,13 +12,12 @@ from heliograph.dataplane.chunks import (
     encode_index,
     open_row,
 )
-from heliograph.wire.record_batch import Extent
+from heliograph.dataplane.ring import Borrower
 
 int31s = st.integers(0, (1 << 31) - 1)
 int63s = st.integers(0, (1 << 63) - 1)
-sections = st.builds(
-    ChunkSection, int31s, int63s, int63s, st.lists(st.builds(Extent, int31s, int31s), max_size=5)
-)
+transactions = st.lists(st.tuples(int63s, int63s), max_size=5).map(tuple)
+sections = st.builds(ChunkSection, int31s, int31s, int31s, int63s, transactions)
 
 
 @given(st.lists(sections, max_size=6))
@@ -29,9 +28,9 @@ def test_an_index_comes_back(given_: list[ChunkSection]) -> None:
 @given(st.binary(max_size=200), st.integers(0, 20))
 def test_a_row_gives_index_and_chunk_back(content: bytes, cut: int) -> None:
     view = memoryview(content)[cut:]
-    index = encode_index([ChunkSection(1, 2, 3, [])])
+    index = encode_index([ChunkSection(1, 0, 2, 3)])
 
-    found, chunk = open_row(chunk_row(index, view))
+    found, chunk = open_row(chunk_row(index, view), Borrower())
 
     assert found == index
     assert chunk is not None
@@ -40,17 +39,17 @@ def test_a_row_gives_index_and_chunk_back(content: bytes, cut: int) -> None:
 
 def test_a_row_shares_the_memory_of_the_response() -> None:
     response = bytearray(b"before the chunk and after")
-    row = chunk_row(encode_index([ChunkSection(0, 1, 1, [])]), memoryview(response)[7:16])
+    row = chunk_row(encode_index([ChunkSection(0, 0, 1, 1)]), memoryview(response)[7:16])
 
     response[7:10] = b"THE"
 
-    _, chunk = open_row(row)
+    _, chunk = open_row(row, Borrower())
     assert chunk is not None
     assert chunk.tobytes() == b"THE chunk"
 
 
 def test_a_row_survives_arrow_s_stream_format() -> None:
-    index = encode_index([ChunkSection(4, 5, 6, [Extent(0, 3)])])
+    index = encode_index([ChunkSection(4, 0, 3, 6)])
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, SCHEMA) as stream:
         for batch in (chunk_row(index, memoryview(b"xyz")), TICK, EMPTY):
@@ -58,9 +57,9 @@ def test_a_row_survives_arrow_s_stream_format() -> None:
 
     row, tick, empty = pa.ipc.open_stream(sink.getvalue())
 
-    found, chunk = open_row(row)
+    found, chunk = open_row(row, Borrower())
     assert found == index
     assert chunk is not None
     assert chunk.tobytes() == b"xyz"
-    assert open_row(tick) == (b"", None)
+    assert open_row(tick, Borrower()) == (b"", None)
     assert empty.num_rows == 0

@@ -1,5 +1,5 @@
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
 
 import pytest
 from hypothesis import given
@@ -8,7 +8,14 @@ from hypothesis import strategies as st
 from heliograph.dataplane.packing import Packer, RecordTooLarge, pass_batch, reencode
 from heliograph.dataplane.slots import Slot, open_slot
 from heliograph.kafka.produce import Outgoing
-from heliograph.wire.record_batch import HEADER_SIZE, MAX_SEQUENCE, next_sequence, read_header
+from heliograph.wire.record_batch import (
+    HEADER_SIZE,
+    LOG_OVERHEAD,
+    MAX_SEQUENCE,
+    is_lone,
+    next_sequence,
+    read_header,
+)
 from heliograph.wire.records import RawRecord, encode_body
 from heliograph.wire.unpack import unpack
 from tests.unit.dataplane.lanes import Batches, make_share
@@ -113,6 +120,81 @@ def test_small_batches_become_one() -> None:
     (sent,) = pack(slot_of(), written)
 
     assert (sent.count, sent.upstream) == (100, 600)
+
+
+lone_batches = st.lists(
+    st.tuples(
+        st.lists(bodies, min_size=1, max_size=2),
+        st.sampled_from([0, 0, 0, LZ4]),
+        st.integers(0, 20_000),
+    ),
+    max_size=30,
+)
+
+
+def pack_in_rows(slot: Slot, chunk: memoryview, merge_bytes: int) -> list[Outgoing]:
+    """Pack as the writer does: batches of one record in rows, others one by one."""
+    packer = Packer(slot, merge_bytes, Counter())
+    sent: list[Outgoing] = []
+
+    def add(at: int) -> Generator[Outgoing, None, int]:
+        header = read_header(chunk, at)
+        if is_lone(header):
+            after = yield from packer.add_lone(chunk, at, len(chunk))
+            if after > at:
+                return after
+        end = at + LOG_OVERHEAD + header.length
+        yield from packer.add(chunk[at:end], header)
+        return end
+
+    at = 0
+    while at < len(chunk):
+        at = drain(add(at), sent)
+    return [*sent, *packer.flush()]
+
+
+def drain(packing: Generator[Outgoing, None, int], sent: list[Outgoing]) -> int:
+    """Note all that is packed, and return where it ended."""
+    while True:
+        try:
+            sent.append(next(packing))
+        except StopIteration as over:
+            return int(over.value)
+
+
+@given(lone_batches, st.sampled_from([1, 500, 1 << 16]), st.sampled_from([900, 1 << 20]))
+def test_rows_of_lone_records_are_what_was_read(
+    given_: list[tuple[list[bytes], int, int]], merge_bytes: int, limit: int
+) -> None:
+    source = Batches()
+    written = [
+        source.write(contents, codec, 1_700_000_000_000 - later)
+        for contents, codec, later in given_
+    ]
+    chunk = memoryview(b"".join(batch for batch, _ in written))
+
+    sent = pack_in_rows(slot_of(limit), chunk, merge_bytes)
+
+    check_sent(sent, [record for _, records in written for record in records], 0, limit)
+    offsets = [(f, n) for outgoing in sent for f, n in outgoing.spans]
+    assert [o for f, n in offsets for o in range(f, f + n)] == [*range(500, source.offset)]
+
+
+def test_thousands_of_lone_records_go_in_few_batches_and_a_flipped_bit_ends_the_row() -> None:
+    source = Batches()
+    written = [source.write([encode_body(b"k", b"x" * (i % 90))])[0] for i in range(9000)]
+    chunk = bytearray(b"".join(written))
+    intact = memoryview(bytes(chunk))
+
+    sent = pack_in_rows(slot_of(), intact, 1 << 18)
+
+    assert sum(s.count for s in sent) == 9000
+    assert len(sent) < 8
+
+    flipped = sum(map(len, written[:4000])) + 70
+    chunk[flipped] ^= 1
+    rows = Packer(slot_of(), 1 << 18, Counter()).add_lone(memoryview(chunk), 0, len(chunk))
+    assert drain(rows, []) == flipped - 70
 
 
 def test_a_lone_small_batch_is_passed_as_it_is() -> None:

@@ -1,4 +1,5 @@
 import random
+from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import closing
 from typing import Any, cast
@@ -17,7 +18,7 @@ from heliograph.errors import CorruptRecord
 from heliograph.kafka.produce import Lane, Outgoing, Refused, Stored
 from heliograph.model import Endpoint, Position, ProducerIdentity, TopicPartition
 from heliograph.wire.primitives import partition_for_key
-from heliograph.wire.record_batch import Extent, next_sequence, read_header
+from heliograph.wire.record_batch import next_sequence, read_header
 from heliograph.wire.records import RawRecord, decode_body, encode_body
 from heliograph.wire.unpack import unpack
 from tests.unit.dataplane.lanes import Batches
@@ -39,12 +40,9 @@ def lanes_of(count: int, limit: int = 1 << 20) -> list[PlacedLane]:
     ]
 
 
-def joined(batches: Iterable[bytes]) -> tuple[memoryview, list[Extent]]:
-    chunk, extents = b"", []
-    for batch in batches:
-        extents.append(Extent(len(chunk), len(batch)))
-        chunk += batch
-    return memoryview(chunk), extents
+def joined(batches: Iterable[bytes]) -> tuple[memoryview, ChunkSection]:
+    chunk = b"".join(batches)
+    return memoryview(chunk), ChunkSection(0, 0, len(chunk), 0)
 
 
 def decoded(batch: Outgoing) -> list[RawRecord]:
@@ -86,12 +84,12 @@ def test_what_is_placed_is_what_was_read_from_the_position_on(
     source = Batches()
     written = [source.write(contents, codec) for contents, codec in given_]
     expected = [r for _, records in written for r in records if r.offset >= 500 + skipped]
-    chunk, extents = joined(batch for batch, _ in written)
+    chunk, section = joined(batch for batch, _ in written)
     lanes = lanes_of(count, limit)
     got: dict[int, list[bytes]] = {}
     sequences = {i: 10 * i for i in range(count)}
 
-    for stretch in stretches(chunk, extents, 500 + skipped):
+    for stretch in stretches(chunk, section, 500 + skipped, Counter()):
         batches, reason = encode_stretch(stretch, source_index, lanes)
         assert reason is None
         for index, batch in batches:
@@ -111,8 +109,8 @@ def test_a_corrupt_batch_is_told_after_all_before_it() -> None:
     good, records = source.write([encode_body(b"k", b"v")])
     rotten = bytearray(source.write([encode_body(b"k", b"w")])[0])
     rotten[-1] ^= 1
-    chunk, extents = joined([good, bytes(rotten)])
-    found = stretches(chunk, extents, 0)
+    chunk, section = joined([good, bytes(rotten)])
+    found = stretches(chunk, section, 0, Counter())
 
     assert next(found).records == records
     with pytest.raises(CorruptRecord):
@@ -124,9 +122,9 @@ def test_nothing_after_a_record_that_is_too_large_goes_anywhere(place_of: int, c
     contents = [encode_body(b"key-%d" % i, b"v") for i in range(20)]
     contents[place_of] = encode_body(b"big", bytes(4000))
     batch, _ = Batches().write(contents)
-    chunk, extents = joined([batch])
+    chunk, section = joined([batch])
     lanes = lanes_of(count, 2000)
-    (stretch,) = stretches(chunk, extents, 0)
+    (stretch,) = stretches(chunk, section, 0, Counter())
 
     batches, reason = encode_stretch(stretch, 0, lanes)
 
@@ -243,9 +241,7 @@ def test_a_position_never_passes_a_record_that_is_not_stored(
         for slot, contents in sections:
             batch, records = sources[slot].write(contents)
             sent += [(slot, r) for r in records]
-            index = encode_index(
-                [ChunkSection(slot, sources[slot].offset, 0, [Extent(0, len(batch))])]
-            )
+            index = encode_index([ChunkSection(slot, 0, len(batch), sources[slot].offset)])
             rows.append(chunk_row(index, memoryview(batch)))
 
         def watched(lane: int) -> None:
@@ -276,7 +272,7 @@ def test_a_lane_that_cannot_go_on_stops_every_partition_of_its_topic(may_pass: b
     with closing(open_writer(told)) as placing:
         target = cast("SlowTarget", placing._producer)
         batch, _ = Batches().write([encode_body(b"key-%d" % i, b"v") for i in range(20)])
-        section = ChunkSection(1, 520, 520, [Extent(0, len(batch))])
+        section = ChunkSection(1, 0, len(batch), 520)
         placing._write_section(memoryview(batch), section)
         target.store(3)
 
@@ -301,9 +297,7 @@ def test_a_record_that_is_too_large_stops_its_partition_alone() -> None:
     with closing(open_writer(told)) as placing:
         small = encode_body(b"a", b"v")
         batch, _ = Batches().write([small, encode_body(b"b", bytes(1 << 20)), small])
-        row = chunk_row(
-            encode_index([ChunkSection(0, 503, 503, [Extent(0, len(batch))])]), memoryview(batch)
-        )
+        row = chunk_row(encode_index([ChunkSection(0, 0, len(batch), 503)]), memoryview(batch))
 
         placing.write([row])
 

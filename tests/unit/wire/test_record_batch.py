@@ -21,6 +21,7 @@ from heliograph.wire.record_batch import (
     build_header,
     check_crc,
     find_batches,
+    last_batch,
     next_offset_of,
     next_sequence,
     read_header,
@@ -171,6 +172,7 @@ def test_whole_batches_are_found_and_a_cut_one_is_left_out(
     found = list(find_batches(buffer, before, len(buffer)))
 
     assert [buffer[start : start + size] for start, size in found] == given_
+    assert last_batch(buffer, before, len(buffer)) == (found[-1] if found else None)
 
 
 @pytest.mark.parametrize("claimed", [-1, 0, 4, -(1 << 31)])
@@ -179,6 +181,8 @@ def test_a_batch_that_claims_an_impossible_size_is_corrupt(claimed: int) -> None
 
     with pytest.raises(CorruptRecord):
         list(find_batches(buffer, 0, len(buffer)))
+    with pytest.raises(CorruptRecord):
+        last_batch(buffer, 0, len(buffer))
 
 
 @pytest.mark.parametrize("magic", [0, 1])
