@@ -21,7 +21,6 @@ import pyarrow as pa
 from heliograph.dataplane.ring import Borrower, Reference
 from heliograph.errors import CorruptRecord
 
-SQL_SCHEMA = "index binary, chunk binary"
 SCHEMA = pa.schema([("index", pa.binary()), ("chunk", pa.binary())])
 
 _SECTION = struct.Struct(">iiiqi")

@@ -5,9 +5,9 @@ Spark runs this as `python -m heliograph.dataplane.daemon pyspark.worker`, once 
 
 from pyspark import daemon
 
-from heliograph.dataplane import reader, writer
+from heliograph.dataplane import placing_writer, reader, transactional_writer, writer
 
-PRELOADED = (reader, writer)
+PRELOADED = (reader, writer, placing_writer, transactional_writer)
 
 if __name__ == "__main__":
     daemon.manager()

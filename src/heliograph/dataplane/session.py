@@ -14,14 +14,15 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from heliograph.dataplane.attendance import GRACE, Cores, describe_shortage
-from heliograph.dataplane.context import SPARK_LOG, open_session, plan_settings
-from heliograph.dataplane.masters import ENVIRONMENT
+from heliograph.dataplane.context import SPARK_LOG, open_session, plan_settings, warm_up
+from heliograph.dataplane.masters import ENVIRONMENT, is_local
 from heliograph.errors import MirrorError
 
 log = logging.getLogger(__name__)
 
 _COUNT_EVERY = 5.0
 _TOLD_FOR = 1.0
+_WARM_UP_AFTER = 5.0
 
 
 class Engine:
@@ -31,6 +32,7 @@ class Engine:
         self._settings = plan_settings(slots, extra)
         self.scratch = Path(tempfile.mkdtemp(prefix="heliograph-"))
         self._lock = threading.Lock()
+        self._closed = threading.Event()
         self._opened: Future[SparkSession] = Future()
         self._context: SparkContext | None = None
         self._failed_at: float | None = None
@@ -130,6 +132,7 @@ class Engine:
 
         A JVM that is still coming up ends with this process: it watches our end of a pipe.
         """
+        self._closed.set()
         if self._opened.done() and self._opened.exception() is None:
             self._opened.result().stop()
         shutil.rmtree(self.scratch, ignore_errors=True)
@@ -140,11 +143,20 @@ class Engine:
             session = open_session(self._settings, self.scratch, self._note_context)
             log.info("Spark is up after %.1f s", time.monotonic() - began)
             self._opened.set_result(session)
+            self._warm_up(session)
         except Exception as exc:  # noqa: BLE001 - the edge: whoever waits for the session gets it
             self._failed_at = time.monotonic()
             told = explain(str(exc))
             failure = SparkNotStarted(told or str(exc), "" if told else self.last_words())
             self._opened.set_exception(failure)
+
+    def _warm_up(self, session: SparkSession) -> None:
+        """Walk an empty epoch once the first flows copy, so that none of theirs waits for it at its end."""
+        if is_local(self._settings) and not self._closed.wait(_WARM_UP_AFTER):
+            try:
+                warm_up(session, self.scratch)
+            except Exception as exc:  # noqa: BLE001 - it was worth a try
+                log.debug("the empty epoch failed: %s", exc)
 
     def _note_context(self, context: SparkContext) -> None:
         self._context = context
