@@ -89,7 +89,7 @@ def measure_brokers(bed: Bed, topic: str) -> dict[str, float]:
             )
             began, sent = time.monotonic(), 0
             while sent < records or not producer.idle:
-                if sent < records and not producer.unsent:
+                if sent < records and not producer.unsent_bytes:
                     offer(response, producer, stamper)
                     sent += each
                 producer.pump(1.0)

@@ -121,9 +121,10 @@ class SliceWriter:
             for section in decode_index(index):
                 self._write_section(chunk, section)
         self._pump(0.0)
-        # The next row is asked for only when all of this one is on its way: that is what holds the
-        # reader back, and what bounds memory to the requests in flight and one chunk.
-        while self._producer.unsent:
+        # While more is coming, the next row is asked for when half a chunk at most is not on its way. That bounds
+        # memory; and with partitions of the next chunk beside those of this one, a request carries more batches.
+        more = chunk is not None and not is_last(index)
+        while self._producer.unsent_bytes > (self._limits.chunk_bytes // 2 if more else 0):
             self._pump(_WAIT)
         if is_last(index):
             # There is time to hear the answers, which would else wait for the next row.

@@ -127,6 +127,7 @@ class Producer:
         self._max_in_flight = max_in_flight
         self._flying: dict[int, deque[_Request]] = {}
         self._busy: dict[int, Lane] = {}
+        self.unsent_bytes = 0  # of batches that wait in their lanes
         self._retry_at = 0.0
         self._buffer = bytearray(1 << 16)
         self.trouble: str | None = None
@@ -135,15 +136,11 @@ class Producer:
     def idle(self) -> bool:
         return not self._busy
 
-    @property
-    def unsent(self) -> bool:
-        """Whether some batch has not even been sent: time to wait for answers."""
-        return any(lane.waiting for lane in self._busy.values())
-
     def offer(self, slot: int, batch: Outgoing) -> None:
         """Queue a batch behind those of its partition."""
         lane = self._lanes[slot]
         lane.waiting.append(batch)
+        self.unsent_bytes += len(batch.payload)
         self._busy[slot] = lane
 
     def pump(self, timeout: float = 0.0, also: Sequence[int] = ()) -> list[int]:
@@ -175,6 +172,7 @@ class Producer:
     def abandon(self, slot: int) -> None:
         """Drop what is queued of a partition that cannot go on; answers still due are ignored."""
         lane = self._lanes[slot]
+        self.unsent_bytes -= _size(lane.waiting)
         lane.waiting.clear()
         lane.sent.clear()
         lane.failed = lane.in_flight > 0
@@ -196,6 +194,7 @@ class Producer:
             batches = _gather(lanes)
             if not batches:
                 return
+            self.unsent_bytes -= _size(batch for _, batch in batches)
             try:
                 channel = self._cluster.channel(node)
                 parts = _encode(channel, batches, self._owner)
@@ -301,6 +300,7 @@ class Producer:
         if lane.in_flight:
             return
         lane.waiting.extendleft(reversed(lane.sent))
+        self.unsent_bytes += _size(lane.sent)
         lane.sent.clear()
         lane.failed = False
         lane.leader = NO_LEADER
@@ -336,6 +336,10 @@ class Producer:
             if lane.leader == NO_LEADER and not lane.failed:
                 what = "does not exist" if topic is None else "has no leader"
                 self._fail(lane, f"{lane.partition} {what}", own=True)
+
+
+def _size(batches: Iterable[Outgoing]) -> int:
+    return sum(len(batch.payload) for batch in batches)
 
 
 def _gather(lanes: list[Lane]) -> _Batches:

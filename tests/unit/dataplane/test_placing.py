@@ -155,7 +155,7 @@ class SlowTarget:
     def idle(self) -> bool:
         return not any(self.queues.values())
 
-    unsent = False
+    unsent_bytes = 0
 
     def pump(self, _timeout: float) -> None:
         if waiting := [slot for slot, queue in self.queues.items() if queue]:
