@@ -3,7 +3,9 @@
 Both are processes on one host, with the JVM between them. The reader receives a response into a free
 buffer, and the row says where that is; the writer maps the same memory and gives the buffer back once
 nothing refers to it any more: all of it is stored, skipped or given up. So the JVM moves some bytes for
-each chunk, and the number of buffers bounds what is on its way.
+each chunk, and the number of buffers bounds what is on its way: in bytes when the source is far ahead, in
+rows when many small responses come, which then grow instead of queueing. The first free buffer is taken, so
+pages of the others are touched only when the target is slow.
 
     page 0   16 bytes that tell this ring from any other; then a byte per buffer, 1 while it is lent
     page 1   the buffers, one after the other
@@ -14,6 +16,7 @@ The memory has no name in any folder: it is gone with the last process that has 
 import mmap
 import os
 import struct
+import weakref
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -21,8 +24,7 @@ import pyarrow as pa
 
 from heliograph.errors import MirrorError
 
-BUFFERS = 4
-_WORTH_IT = 32 << 10  # what is smaller is copied through the JVM sooner than it is opened here
+BUFFERS = 8
 _MARK_SIZE = 16
 _FREE, _LENT = 0, 1
 _REFERENCE = struct.Struct(f">ii{_MARK_SIZE}sqqi")
@@ -75,16 +77,16 @@ class Ring:
             self._memory.close()
 
     def is_full(self) -> bool:
-        return all(self._flags())
+        return all(_flags(self._memory))
 
     def is_idle(self) -> bool:
         """Whether everything that was lent came back."""
-        return not any(self._flags())
+        return not any(_flags(self._memory))
 
     def room(self, size: int) -> memoryview | None:
         """Return a free buffer for `size` bytes; the next call may return the same one, unless it is lent."""
-        number = self._flags().find(_FREE)
-        if number < 0 or not _WORTH_IT <= size <= self._bytes:
+        number = _flags(self._memory).find(_FREE)
+        if number < 0 or size > self._bytes:
             return None
         self._offered = number
         start = mmap.PAGESIZE + number * self._bytes
@@ -99,9 +101,6 @@ class Ring:
         start = mmap.PAGESIZE + number * self._bytes
         return Reference(os.getpid(), self._file, self._mark, number, start, view.nbytes)
 
-    def _flags(self) -> bytes:
-        return self._memory[_MARK_SIZE : _MARK_SIZE + BUFFERS]
-
 
 class Borrower:
     """The writer's end: opens references of one ring after the other."""
@@ -109,6 +108,7 @@ class Borrower:
     def __init__(self) -> None:
         self._mark = b""
         self._memory: mmap.mmap | None = None
+        self._open: weakref.WeakSet[_Loan] = weakref.WeakSet()
 
     def open(self, encoded: bytes) -> memoryview:
         """Return a view of a chunk, once for each reference; it is given back when its last slice is gone."""
@@ -117,14 +117,19 @@ class Borrower:
             self._memory, self._mark = _map(reference), reference.mark
         assert self._memory is not None
         loan = _Loan(self._memory, _MARK_SIZE + reference.number)
+        self._open.add(loan)
         place = pa.py_buffer(self._memory).address + reference.start
         return memoryview(pa.foreign_buffer(place, reference.size, loan)).cast("B")
+
+    def more_is_coming(self) -> bool:
+        """Whether the reader has lent chunks that were not opened here yet."""
+        return self._memory is not None and _flags(self._memory).count(_LENT) > len(self._open)
 
 
 class _Loan:
     """Keeps a mapped ring, and gives one buffer back when nobody needs it any more."""
 
-    __slots__ = ("_flag", "_memory")
+    __slots__ = ("__weakref__", "_flag", "_memory")
 
     def __init__(self, memory: mmap.mmap, flag: int) -> None:
         self._memory = memory
@@ -142,6 +147,10 @@ def open_ring(buffer_bytes: int) -> Ring | None:
         return Ring(buffer_bytes)
     except OSError:
         return None
+
+
+def _flags(memory: mmap.mmap) -> bytes:
+    return memory[_MARK_SIZE : _MARK_SIZE + BUFFERS]
 
 
 def _map(reference: Reference) -> mmap.mmap:

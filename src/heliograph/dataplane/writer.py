@@ -43,6 +43,7 @@ from heliograph.wire.unpack import unpack
 _REPORT_EVERY = 1.0
 _WAIT = 0.25
 _ANSWERS = 0.01
+_GLANCE = 0.002
 _BODIES = 50_000  # of a tail held at a time: 7 MB
 
 
@@ -127,10 +128,16 @@ class SliceWriter:
         while self._producer.unsent_bytes > (self._limits.chunk_bytes // 2 if more else 0):
             self._pump(_WAIT)
         if is_last(index):
-            # There is time to hear the answers, which would else wait for the next row.
-            until = time.monotonic() + _ANSWERS
-            while not self._producer.idle and (left := until - time.monotonic()) > 0:
-                self._pump(left)
+            self._hear_answers()
+
+    def _hear_answers(self) -> None:
+        """Wait a little for answers, which would else wait for the next row; not if that is on its way."""
+        until = time.monotonic() + _ANSWERS
+        while not self._producer.idle and not self._borrower.more_is_coming():
+            left = until - time.monotonic()
+            if left <= 0:
+                break
+            self._pump(min(left, _GLANCE))
 
     def _write_section(self, chunk: memoryview, section: ChunkSection) -> None:
         slot = self._slots[section.slot]
