@@ -64,6 +64,9 @@ _JAVA_OPTIONS = (
 )
 _JAVA = "spark.driver.extraJavaOptions"
 
+_EMPTY_EPOCHS = 3
+_LOOK_EVERY = 1
+
 _QUICK_PYTHON = """\
 #!/bin/sh
 kept=
@@ -184,19 +187,22 @@ def _quick_python(command: Path) -> Path:
 
 
 def warm_up(session: SparkSession, scratch: Path) -> None:
-    """Run an empty epoch to its commit: Spark starts a Python process for each step on first use.
+    """Run some empty epochs: Spark starts a Python process for each step on first use, and is slow the first time.
 
-    Without it the first epoch of a flow would end with a pause of seconds, for the commit's process.
+    Without it the first epoch of a flow would end with a pause of seconds.
     """
     options = {"slices": "1", WARM_UP: "true"}
     checkpoint = tempfile.mkdtemp(prefix="warm-up-", dir=scratch)
-    (
+    query = (
         session.readStream.format(FORMAT)
         .options(**options)
         .load()
         .writeStream.format(FORMAT)
         .options(**options, checkpointLocation=Path(checkpoint).as_uri())
-        .trigger(availableNow=True)
         .start()
-        .awaitTermination()
     )
+    done = 0
+    while done < _EMPTY_EPOCHS and not query.awaitTermination(_LOOK_EVERY):
+        progress = query.lastProgress
+        done = 0 if progress is None else progress["batchId"] + 1
+    query.stop()

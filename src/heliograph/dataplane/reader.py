@@ -90,10 +90,7 @@ class SliceReader:
                 self._fetcher.ask()
                 yield from self._handed_on()
                 self._report(final=ending)
-            if self._ring is not None and not self._ring.is_idle():
-                yield TICK
-                yield EMPTY
-                self._await_return()
+            yield from self._await_return()
         finally:
             self._fetcher.close()
             if self._ring is not None:
@@ -118,11 +115,12 @@ class SliceReader:
             except (ClusterUnreachable, KafkaFault) as exc:
                 self._trouble = str(exc)
 
-    def _await_return(self) -> None:
+    def _await_return(self) -> Iterator[pa.RecordBatch]:
         """Stay until the writer needs no chunk any more; it opens them in this process."""
-        assert self._ring is not None
-        while not self._ring.is_idle():
+        while self._ring is not None and not self._ring.is_idle():
             self._lease.poll()
+            yield TICK
+            yield EMPTY
             self._take_nap()
 
     def _take_nap(self) -> None:
@@ -131,6 +129,9 @@ class SliceReader:
 
     def _handed_on(self) -> Iterator[pa.RecordBatch]:
         if self._ring is not None and self._ring.is_full():
+            # The last row is still in the JVM, and a writer hears answers only when it is given a row.
+            yield TICK
+            yield EMPTY
             self._take_nap()
             return
         self._nap = _NAP

@@ -127,7 +127,7 @@ class SliceWriter:
         more = chunk is not None and not is_last(index)
         while self._producer.unsent_bytes > (self._limits.chunk_bytes // 2 if more else 0):
             self._pump(_WAIT)
-        if is_last(index):
+        if not more:
             self._hear_answers()
 
     def _hear_answers(self) -> None:
