@@ -108,6 +108,7 @@ class FlowRunner(threading.Thread):
         self._job: FlowJob | None = None
         self._upkeep: TopicUpkeep | None = None
         self._troubled_since: float | None = None
+        self._complaints: dict[str, str] = {}
         self._known: dict[TopicPartition, SourceOffset] = {}
         self._spreads: dict[str, tuple[str, int]] = {}
 
@@ -256,9 +257,16 @@ class FlowRunner(threading.Thread):
             desk.runs.save(within)
             if not self._config.transactions:  # else writers do, with their records
                 desk.store.save(offsets, within)
+            self._complaints.pop("progress could not be saved", None)
         except MirrorError as exc:
             # Positions are only a shortcut to the target's tail; they are saved next time.
-            log.warning("flow=%s progress could not be saved: %s", self._config.flow, exc)
+            self._complain("progress could not be saved", exc)
+
+    def _complain(self, what: str, exc: MirrorError) -> None:
+        """Log what goes on being tried, once for each reason."""
+        if self._complaints.get(what) != str(exc):
+            log.warning("flow=%s %s: %s", self._config.flow, what, exc)
+        self._complaints[what] = str(exc)
 
     def _note_troubles(self, job: FlowJob, now: float) -> None:
         """Call the flow FAILED while its tasks have been waiting for a cluster for some seconds."""
@@ -274,9 +282,10 @@ class FlowRunner(threading.Thread):
     def _refresh(self, desk: _Desk) -> None:
         try:
             self._assign(desk)
+            self._complaints.pop("topics could not be refreshed", None)
         except MirrorError as exc:
             # The copying goes on; what is new waits for the next refresh.
-            log.warning("flow=%s topics could not be refreshed: %s", self._config.flow, exc)
+            self._complain("topics could not be refreshed", exc)
 
     def _prune(self, desk: _Desk) -> None:
         """Forget runs of records that the source no longer has."""
