@@ -167,9 +167,11 @@ need_classes() {
     lock "$home/$1.lock"
     if [ ! -e "$mark" ]; then
         tell "preparing Spark's classes, once (half a minute)"
-        "$home/$1/bin/python" -m heliograph.dataplane.classes >&2 || tell "Spark starts without them, more slowly."
-        mkdir -p "${mark%/*}"
-        : >"$mark"
+        if "$home/$1/bin/python" -m heliograph.dataplane.classes >&2; then
+            : >"$mark"
+        else
+            tell "Spark starts without them, more slowly."
+        fi
     fi
     unlock "$home/$1.lock"
 }

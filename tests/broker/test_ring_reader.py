@@ -14,6 +14,7 @@ from heliograph.dataplane.chunks import decode_index, open_row
 from heliograph.dataplane.lease import Lease
 from heliograph.dataplane.reader import SliceReader
 from heliograph.dataplane.ring import BUFFERS, Borrower
+from heliograph.dataplane.warm import warm_cluster
 from heliograph.kafka.cluster import Cluster
 from heliograph.model import Position, ProducerIdentity, TopicPartition
 from heliograph.wire.record_batch import find_batches, read_header
@@ -74,6 +75,7 @@ def rows(source: LiveCluster) -> Iterator[Iterator[pa.RecordBatch]]:
         reader = SliceReader(cast("Lease", driver), assignment)
         with closing(cast("Generator[pa.RecordBatch]", reader.rows())) as its_rows:
             yield its_rows
+    warm_cluster(endpoint(source)).close()
 
 
 def test_a_full_ring_ticks_until_something_comes_back_and_then_goes_on(

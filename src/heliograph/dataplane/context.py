@@ -94,7 +94,8 @@ def plan_settings(slots: int, extra: Mapping[str, str], java: str | None = None)
         java = f"-XX:SharedArchiveFile={archive}" if archive.exists() else ""
     ours = {**_SETTINGS, _JAVA: f"{_JAVA_OPTIONS} {java}"}
     if is_local(extra):
-        return {"spark.master": f"local[{max(slots, 2)},8]", **ours, **extra}
+        # One more than there are tasks, which hold theirs for whole epochs: the empty epochs need one too.
+        return {"spark.master": f"local[{slots + 1},8]", **ours, **extra}
     for place, name in archives(extra):
         where = urlsplit(place)
         if name == ENVIRONMENT and where.scheme in ("", "file"):
@@ -202,7 +203,9 @@ def warm_up(session: SparkSession, scratch: Path) -> None:
         .start()
     )
     done = 0
-    while done < _EMPTY_EPOCHS and not query.awaitTermination(_LOOK_EVERY):
-        progress = query.lastProgress
-        done = 0 if progress is None else progress["batchId"] + 1
-    query.stop()
+    try:
+        while done < _EMPTY_EPOCHS and not query.awaitTermination(_LOOK_EVERY):
+            progress = query.lastProgress
+            done = 0 if progress is None else progress["batchId"] + 1
+    finally:
+        query.stop()

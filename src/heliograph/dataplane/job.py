@@ -176,9 +176,10 @@ class FlowJob:
     def rebalance(self) -> None:
         """Move partitions from a task that cannot keep up to one that has little to do, if that helps."""
         with self._lock:
+            reading = [a for a in self._attempts.values() if not a.done and "reader" in a.lines]
             planned = self._loads.propose(self._slices, self._partitions)
-            if planned is not None:
-                log.info("flow=%s is spread anew over its tasks", self._options.flow)
+            if planned and len(reading) >= len(self._slices):  # else not all would hear it
+                log.info("flow=%s is spread anew", self._options.flow)
                 self._slices = planned
                 self._end_epoch()
 

@@ -7,6 +7,7 @@ from heliograph.dataplane.partitions import Partition
 from heliograph.model import TopicPartition
 from heliograph.policy.balance import balance
 
+_LOOK_EVERY = 30.0
 _BEHIND = 5.0  # seconds of its own rate that a task may lag and still be said to keep up
 
 
@@ -24,7 +25,10 @@ class Loads:
     ) -> list[tuple[TopicPartition, ...]] | None:
         """Return a better spread if the busiest task cannot keep up with what it has."""
         now = time.monotonic()
-        passed, self._looked_at = max(now - self._looked_at, 1.0), now
+        passed = now - self._looked_at
+        if passed < _LOOK_EVERY:
+            return None
+        self._looked_at = now
         records: dict[TopicPartition, int] = {}
         loads: dict[TopicPartition, float] = {}
         for source, partition in partitions.items():

@@ -19,7 +19,6 @@ from heliograph.wire.primitives import Buffer
 from heliograph.wire.record_batch import (
     HEADER_SIZE,
     LOG_OVERHEAD,
-    LONE_BYTES,
     MAGIC_AT,
     BatchHeader,
     build_header,
@@ -30,7 +29,7 @@ from heliograph.wire.record_batch import (
 from heliograph.wire.records import RawRecord, RecordsBuilder
 from heliograph.wire.unpack import unpack
 
-_WINDOW, _WIDEST_WINDOW = 2 * LONE_BYTES, 256 << 10
+_WINDOW, _WIDEST_WINDOW = 2 << 10, 256 << 10
 
 
 class RecordTooLarge(MirrorError):
@@ -105,7 +104,7 @@ class Packer:
 
         They are cut from copies of some of the chunk: slices of bytes cost half of those of a view.
         """
-        window = _WINDOW
+        window = _WINDOW + 2 * read_header(chunk, start).length
         while start < end:
             data = bytes(chunk[start : min(start + window, end)])
             at, full = 0, True
@@ -184,7 +183,8 @@ class _Merge:
         if not self.batches and len(data) - at >= HEADER_SIZE:
             header = read_header(data, at)
             end = at + LOG_OVERHEAD + header.length
-            self.first = header, memoryview(data)[at + HEADER_SIZE : end]
+            # A copy: a view would keep all of `data` until this one batch is stored.
+            self.first = header, memoryview(data[at + HEADER_SIZE : end])
         before = self.builder.count
         at, full = self.builder.add_lone(data, at, room, self.spans)
         self.batches += self.builder.count - before

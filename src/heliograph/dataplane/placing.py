@@ -141,7 +141,7 @@ def encode_stretch(
                 for batch in reencode(lanes[index], its, stretch.codec, stretch.upstream)
             ], reason
         except RecordTooLarge as exc:
-            reason = exc
+            reason = exc.with_traceback(None)  # its frames would keep the chunk, and they keep it
             records = [record for record in records if record.offset < exc.upstream]
             for lane, sequence in zip(lanes, sequences, strict=True):
                 lane.sequence = sequence

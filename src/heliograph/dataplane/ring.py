@@ -13,6 +13,7 @@ pages of the others are touched only when the target is slow.
 The memory has no name in any folder: it is gone with the last process that has mapped it.
 """
 
+import gc
 import mmap
 import os
 import struct
@@ -76,6 +77,10 @@ class Ring:
             self._view.release()
             self._memory.close()
 
+    def whole(self) -> Reference:
+        """Return where the ring itself is."""
+        return Reference(os.getpid(), self._file, self._mark, 0, 0, len(self._memory))
+
     def is_full(self) -> bool:
         return all(_flags(self._memory))
 
@@ -121,6 +126,11 @@ class Borrower:
         place = pa.py_buffer(self._memory).address + reference.start
         return memoryview(pa.foreign_buffer(place, reference.size, loan)).cast("B")
 
+    def collect(self) -> None:
+        """Find chunks that only a circle of objects still keeps: nobody else would, and the reader waits for them."""
+        if self._open:
+            gc.collect()
+
     def more_is_coming(self) -> bool:
         """Whether the reader has lent chunks that were not opened here yet."""
         return self._memory is not None and _flags(self._memory).count(_LENT) > len(self._open)
@@ -144,9 +154,15 @@ def open_ring(buffer_bytes: int) -> Ring | None:
     if not hasattr(os, "memfd_create"):
         return None
     try:
-        return Ring(buffer_bytes)
+        ring = Ring(buffer_bytes)
     except OSError:
         return None
+    try:
+        _map(ring.whole())
+    except RingLost:
+        ring.close()
+        return None
+    return ring
 
 
 def _flags(memory: mmap.mmap) -> bytes:

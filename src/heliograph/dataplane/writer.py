@@ -44,6 +44,7 @@ _REPORT_EVERY = 1.0
 _WAIT = 0.25
 _ANSWERS = 0.01
 _GLANCE = 0.002
+_COLLECT_EVERY = 1.0
 _BODIES = 50_000  # of a tail held at a time: 7 MB
 
 
@@ -71,7 +72,7 @@ class SliceWriter:
         self._verdicts: Counter[str] = Counter()
         self._borrower = Borrower()
         self._latency = LatencyBuckets()
-        self._report_at = 0.0
+        self._report_at = self._collect_at = 0.0
         for index, slot in self._slots.items():
             self._look_at_tail(index, slot)
 
@@ -129,6 +130,9 @@ class SliceWriter:
             self._pump(_WAIT)
         if not more:
             self._hear_answers()
+        if chunk is None and self._producer.idle and time.monotonic() >= self._collect_at:
+            self._collect_at = time.monotonic() + _COLLECT_EVERY
+            self._borrower.collect()
 
     def _hear_answers(self) -> None:
         """Wait a little for answers, which would else wait for the next row; not if that is on its way."""

@@ -8,6 +8,7 @@ Slices = Sequence[Sequence[TopicPartition]]
 
 # A new plan ends the epoch: it must be worth the pause.
 _WORTH = 0.8
+_MOST_MOVES = 100  # the rest can move next time
 
 
 def balance(
@@ -22,10 +23,10 @@ def balance(
         return None
     held = [{p: loads.get(p, 0.0) for p in members} for members in slices]
     most = max(sum(loads.values()) for loads in held)
-    moved = True
-    while moved:
+    for _ in range(_MOST_MOVES):
         light, *_, heavy = sorted(held, key=_weight)
-        moved = _even_out(heavy, light)
+        if not _even_out(heavy, light):
+            break
     if not most or max(map(_weight, held)) > _WORTH * most:
         return None
     return [tuple(sorted(members)) for members in held]

@@ -133,7 +133,11 @@ class RecordsBuilder:
             if not body < stop <= end or length > LONE_BYTES:
                 break
             start, skipped = _LONE_RECORDS[stop - body]
-            if not data.startswith(start, body) or crc32c(data[at + CRC_FROM : stop]) != crc:
+            if (
+                not skipped
+                or not data.startswith(start, body, stop)
+                or crc32c(data[at + CRC_FROM : stop]) != crc
+            ):
                 break
             if size + length > room or added == _TABLE_SIZE:
                 full = True
@@ -280,7 +284,7 @@ class _LoneRecords(dict[int, tuple[bytes, int]]):
                 if size < _TABLE_SIZE:
                     self[size] = start, len(start)
                 return start, len(start)
-        return b"\xff", 0
+        return b"\xff", 0  # no record has this size
 
 
 _LONE_RECORDS = _LoneRecords()

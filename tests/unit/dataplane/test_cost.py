@@ -88,6 +88,27 @@ def test_a_batch_that_passes_costs_few_calls_and_no_copy(large: memoryview) -> N
     assert peak_bytes(lambda: pass_large(large)) < len(large) / 50
 
 
+def test_lone_records_between_others_keep_no_more_than_themselves() -> None:
+    source = Batches()
+    body = encode_body(None, b"x")
+    batches = [source.write([body] * count)[0] for _ in range(1000) for count in (1, 17)]
+    chunk = memoryview(b"".join(batches))
+
+    def pack() -> list[Outgoing]:
+        packer = Packer(open_slot(make_share(), None), 1 << 20, Counter())
+        sent: list[Outgoing] = []
+        for start, size in find_batches(chunk, 0, len(chunk)):
+            view = chunk[start : start + size]
+            if size < 100:
+                sent += packer.add_lone(chunk, start, start + size)
+            else:
+                sent += packer.add(view, read_header(view, 0))
+        return sent
+
+    assert len(pack()) == 2000
+    assert peak_bytes(pack) < 10 * len(chunk)
+
+
 def test_an_index_does_not_grow_with_the_batches_of_a_partition() -> None:
     sections = [ChunkSection(slot, 0, 1 << 20, 500) for slot in range(20)]
     index = encode_index(sections)

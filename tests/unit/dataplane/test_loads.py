@@ -12,7 +12,7 @@ SLICES = [(P[0], P[1]), (P[2], P[3])]
 
 @pytest.fixture
 def partitions(monkeypatch: pytest.MonkeyPatch) -> dict[TopicPartition, Partition]:
-    clock = iter(range(0, 1000, 10))
+    clock = iter(range(0, 4000, 40))
     told = SimpleNamespace(monotonic=lambda: float(next(clock)))
     monkeypatch.setattr("heliograph.dataplane.loads.time", told)
     return {p: Partition(p, "id", p, "id", 1 << 20, Position(0, 0)) for p in P}
@@ -31,7 +31,7 @@ def test_a_task_that_lags_gives_partitions_away(
     watch = Loads()
     assert watch.propose(SLICES, partitions) is None
     for p in P[:2]:
-        carry(partitions[p], 1000, lag=5000)
+        carry(partitions[p], 1000, lag=20_000)
 
     assert watch.propose(SLICES, partitions) == [(P[1],), (P[0], P[2], P[3])]
     assert watch.propose(SLICES, partitions) is None, "nothing was carried since"

@@ -89,6 +89,18 @@ def test_a_writer_knows_that_more_is_coming() -> None:
     ring.close()
 
 
+def test_what_only_a_circle_of_objects_keeps_comes_back() -> None:
+    ring, borrower = Ring(SIZE), Borrower()
+    circle: list[object] = [borrower.open(fill(ring, b"1").encode())]
+    circle.append(circle)
+    del circle
+
+    borrower.collect()
+
+    assert ring.is_idle()
+    ring.close()
+
+
 def test_what_is_too_large_or_somebody_else_s_is_not_lent() -> None:
     ring = Ring(SIZE)
 
