@@ -6,10 +6,11 @@ from dataclasses import dataclass, field
 from itertools import cycle, islice
 
 from confluent_kafka import Producer
-from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+from confluent_kafka.admin import ResourceType
 
 from bench.watch import count, read_content
 from tests.clusters import LiveCluster, Outgoing, eventually
+from tests.compacted import alter_config
 
 LINE_BYTES = 165
 _LINES = 20_000  # more than a batch holds, so that a batch compresses as real data does
@@ -110,7 +111,7 @@ def _write_transactions(
 
 def _compact(source: LiveCluster, topic: str, partitions: int, records: int) -> None:
     """Return when the cleaner was there, and comes no more."""
-    _alter(source, ResourceType.BROKER, "1", {"log.cleaner.backoff.ms": "200"})
+    alter_config(source, ResourceType.BROKER, "1", {"log.cleaner.backoff.ms": "200"})
     seen: list[int] = []
 
     def is_compacted() -> bool:
@@ -121,20 +122,8 @@ def _compact(source: LiveCluster, topic: str, partitions: int, records: int) -> 
         return len(seen) > 1 and seen[-1] < records * 0.6 and seen[-1] >= seen[-2]
 
     eventually(is_compacted, 180, lambda: f"{topic} holds {seen} of {records} records")
-    _alter(source, ResourceType.TOPIC, topic, _COMPACTED)
-    _alter(source, ResourceType.BROKER, "1", {"log.cleaner.backoff.ms": "15000"})
-
-
-def _alter(
-    cluster: LiveCluster, kind: ResourceType, name: str, settings: Mapping[str, str]
-) -> None:
-    entries = [
-        ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET)
-        for key, value in settings.items()
-    ]
-    resource = ConfigResource(kind, name, incremental_configs=entries)
-    for altered in cluster.admin.incremental_alter_configs([resource]).values():
-        altered.result(timeout=30)
+    alter_config(source, ResourceType.TOPIC, topic, _COMPACTED)
+    alter_config(source, ResourceType.BROKER, "1", {"log.cleaner.backoff.ms": "15000"})
 
 
 def _values(size: int) -> Iterator[bytes]:

@@ -18,7 +18,7 @@ _CONFIG = {
 
 def create_compacted(cluster: LiveCluster, name: str) -> str:
     """Create a topic in which most offsets are gone, tombstones are left, and nothing is compacted any more."""
-    _alter(cluster, ResourceType.BROKER, "1", {"log.cleaner.backoff.ms": "200"})
+    alter_config(cluster, ResourceType.BROKER, "1", {"log.cleaner.backoff.ms": "200"})
     topic = cluster.create_topic(2, _CONFIG, name=name)
     written = 0
     for round_ in range(15):
@@ -43,13 +43,14 @@ def create_compacted(cluster: LiveCluster, name: str) -> str:
 
     eventually(is_compacted, within=60)
     kept = {"cleanup.policy": "delete", "retention.ms": "-1"}
-    _alter(cluster, ResourceType.TOPIC, topic, kept)
+    alter_config(cluster, ResourceType.TOPIC, topic, kept)
     return topic
 
 
-def _alter(
+def alter_config(
     cluster: LiveCluster, kind: ResourceType, name: str, settings: Mapping[str, str]
 ) -> None:
+    """Change some settings of a topic or a broker."""
     entries = [
         ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET)
         for key, value in settings.items()

@@ -30,6 +30,7 @@ _LAST, _ELSEWHERE = 1, 2
 
 TICK = pa.RecordBatch.from_pylist([{"index": b"", "chunk": None}], schema=SCHEMA)
 EMPTY = pa.RecordBatch.from_pylist([], schema=SCHEMA)
+PUSH = (TICK, EMPTY)
 
 
 class ChunkSection(NamedTuple):

@@ -1,8 +1,8 @@
 """The reading half of a slice: fetch responses in, rows out. Runs in a Spark Python worker.
 
 One thread, one request in flight per leader. The next fetch is sent before the rows of the last are
-handed on, so the broker works while Spark copies. A large response is received into memory that the
-writer shares, and waits for room there: that is what holds the source back while the target is slow.
+handed on, so the broker works while Spark copies. A response is received into memory that the writer
+shares, and waits for room there: that is what holds the source back while the target is slow.
 """
 
 import time
@@ -13,8 +13,7 @@ import pyarrow as pa
 
 from heliograph.dataplane.assignment import Assignment
 from heliograph.dataplane.chunks import (
-    EMPTY,
-    TICK,
+    PUSH,
     ChunkSection,
     chunk_row,
     encode_index,
@@ -42,9 +41,7 @@ _IDLE_WAIT = 0.5
 _PLACE_EVERY = 0.5
 _REPORT_EVERY = 1.0
 _NAP, _LONGEST_NAP = 0.001, 0.05
-_RESPONSE_HEADS = (
-    256 << 10
-)  # room beside the records for what a response says of thousands of partitions
+_RESPONSE_HEADS = 256 << 10  # beside its records, what a response says of thousands of partitions
 
 
 class SliceReader:
@@ -119,8 +116,7 @@ class SliceReader:
         """Stay until the writer needs no chunk any more; it opens them in this process."""
         while self._ring is not None and not self._ring.is_idle():
             self._lease.poll()
-            yield TICK
-            yield EMPTY
+            yield from PUSH
             self._take_nap()
 
     def _take_nap(self) -> None:
@@ -130,8 +126,7 @@ class SliceReader:
     def _handed_on(self) -> Iterator[pa.RecordBatch]:
         if self._ring is not None and self._ring.is_full():
             # The last row is still in the JVM, and a writer hears answers only when it is given a row.
-            yield TICK
-            yield EMPTY
+            yield from PUSH
             self._take_nap()
             return
         self._nap = _NAP
@@ -149,8 +144,7 @@ class SliceReader:
                 last = small and not self._fetcher.ready(0)[0]
                 yield self._row(encode_index(sections, last=last), response.buffer)
         if not self._fetcher.ready(0)[0]:
-            yield TICK
-            yield EMPTY
+            yield from PUSH
 
     def _row(self, index: bytes, chunk: memoryview) -> pa.RecordBatch:
         reference = self._ring.lend(chunk) if self._ring else None
