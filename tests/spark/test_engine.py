@@ -21,7 +21,7 @@ def test_a_spark_that_was_ended_by_its_cluster_is_started_again(engine: Engine) 
     first = engine.session().sparkContext
     cores = engine.cores()
     assert cores is not None
-    assert cores.all == 3, "two tasks, and one for the empty epochs"
+    assert cores.all == 3, "two tasks, and one for the empty epoch"
     first._jsc.sc().stop()  # as when a master gives an application up
     eventually(lambda: engine.wait(1), within=60)
     assert engine.session().sparkContext is not first

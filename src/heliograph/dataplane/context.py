@@ -64,9 +64,6 @@ _JAVA_OPTIONS = (
 )
 _JAVA = "spark.driver.extraJavaOptions"
 
-_EMPTY_EPOCHS = 3
-_LOOK_EVERY = 1
-
 _QUICK_PYTHON = """\
 #!/bin/sh
 kept=
@@ -94,7 +91,7 @@ def plan_settings(slots: int, extra: Mapping[str, str], java: str | None = None)
         java = f"-XX:SharedArchiveFile={archive}" if archive.exists() else ""
     ours = {**_SETTINGS, _JAVA: f"{_JAVA_OPTIONS} {java}"}
     if is_local(extra):
-        # One more than there are tasks, which hold theirs for whole epochs: the empty epochs need one too.
+        # One more than there are tasks, which hold theirs for whole epochs: the empty epoch needs one too.
         return {"spark.master": f"local[{slots + 1},8]", **ours, **extra}
     for place, name in archives(extra):
         where = urlsplit(place)
@@ -188,24 +185,20 @@ def _quick_python(command: Path) -> Path:
 
 
 def warm_up(session: SparkSession, scratch: Path) -> None:
-    """Run some empty epochs: Spark starts a Python process for each step on first use, and is slow the first time.
+    """Run an empty epoch to its commit: Spark starts a Python process for each step on first use.
 
-    Without it the first epoch of a flow would end with a pause of seconds.
+    Without it the first epoch of a flow would end with a pause of seconds. It ends by itself: a query that is
+    stopped takes Spark's line for accumulators down with it, which prints a traceback.
     """
     options = {"slices": "1", WARM_UP: "true"}
     checkpoint = tempfile.mkdtemp(prefix="warm-up-", dir=scratch)
-    query = (
+    (
         session.readStream.format(FORMAT)
         .options(**options)
         .load()
         .writeStream.format(FORMAT)
         .options(**options, checkpointLocation=Path(checkpoint).as_uri())
+        .trigger(availableNow=True)
         .start()
+        .awaitTermination()
     )
-    done = 0
-    try:
-        while done < _EMPTY_EPOCHS and not query.awaitTermination(_LOOK_EVERY):
-            progress = query.lastProgress
-            done = 0 if progress is None else progress["batchId"] + 1
-    finally:
-        query.stop()
