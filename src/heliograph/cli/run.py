@@ -19,8 +19,6 @@ from heliograph.config.providers import resolve
 from heliograph.control.reports import REPORTS
 from heliograph.control.supervisor import Supervisor, dedicated_connectors
 from heliograph.errors import ConfigError
-from heliograph.web.app import make_app
-from heliograph.web.server import make_server
 
 log = logging.getLogger("heliograph")
 
@@ -56,12 +54,18 @@ def run(
     supervisor = Supervisor(
         dedicated_connectors(flows, beating), f"{listener.host}:{listener.port}"
     )
+    supervisor.start_spark()
+    # Imported while Spark comes up, which takes longer: a second sooner to the first record.
+    from heliograph.web.app import make_app  # noqa: PLC0415
+    from heliograph.web.server import make_server  # noqa: PLC0415
+
     server = make_server(make_app(supervisor, read_only=True, shelf=reports), listener, props)
     try:
         server.start()
         log.info("REST answers at %s", server.url)
     except ConfigError as exc:
         if listen is not None:
+            supervisor.stop()
             raise
         log.warning("nobody answers REST, because %s Or give --listen.", exc)
     run_until_told(supervisor)

@@ -67,10 +67,14 @@ class Supervisor:
     def engine(self) -> Engine:
         return self._spark.engine
 
-    def start(self) -> None:
-        """Start all. Spark comes up meanwhile: it takes longer than finding the topics."""
+    def start_spark(self) -> None:
+        """Let Spark come up while other things are made ready; returns at once."""
         if self._flows:
             self._spark.start()
+
+    def start(self) -> None:
+        """Start all. Spark comes up meanwhile: it takes longer than finding the topics."""
+        self.start_spark()
         self._reconcile()
 
     def flows(self) -> list[FlowStatus]:

@@ -14,8 +14,10 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from heliograph.dataplane.attendance import GRACE, Cores, describe_shortage
-from heliograph.dataplane.context import SPARK_LOG, open_session, plan_settings, warm_up
+from heliograph.dataplane.context import open_session, plan_settings, warm_up
+from heliograph.dataplane.jvm import SPARK_LOG
 from heliograph.dataplane.masters import ENVIRONMENT, is_local
+from heliograph.dataplane.pythons import Pythons
 from heliograph.errors import MirrorError
 
 log = logging.getLogger(__name__)
@@ -34,6 +36,7 @@ class Engine:
         self._lock = threading.Lock()
         self._closed = threading.Event()
         self._opened: Future[SparkSession] = Future()
+        self._pythons: Pythons | None = None
         self._context: SparkContext | None = None
         self._failed_at: float | None = None
         self._tasks: dict[str, int] = {}
@@ -135,12 +138,18 @@ class Engine:
         self._closed.set()
         if self._opened.done() and self._opened.exception() is None:
             self._opened.result().stop()
+        if self._pythons is not None:
+            self._pythons.close()
         shutil.rmtree(self.scratch, ignore_errors=True)
 
     def _open(self) -> None:
         began = time.monotonic()
         try:
-            session = open_session(self._settings, self.scratch, self._note_context)
+            if self._pythons is None:
+                self._pythons = Pythons(self._settings, self.scratch)
+            session = open_session(
+                self._settings, self.scratch, self._pythons.command, self._note_context
+            )
             log.info("Spark is up after %.1f s", time.monotonic() - began)
             self._opened.set_result(session)
             self._warm_up(session)
