@@ -107,3 +107,25 @@ def test_an_order_names_a_module() -> None:
 @pytest.mark.parametrize("message", [b"", b"x", b"2\0-c\0print()", b"1\0-m", b"\xff\xfe\0-m\0a"])
 def test_anything_else_is_no_order(message: bytes) -> None:
     assert read_order(message) is None
+
+
+def test_what_is_no_module_is_run_by_an_ordinary_python(pythons: Pythons) -> None:
+    told = subprocess.run(
+        [pythons.command, "-c", "import os; print(os.getppid())"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert told.stdout == f"{os.getpid()}\n"
+
+
+def test_a_folder_with_a_long_name_has_no_nursery(modules: Path) -> None:
+    far = modules / ("x" * 100)
+    far.mkdir()
+    with closing(Pythons(plan_settings(2, {}), far)) as pythons:
+        told = subprocess.run(
+            [pythons.command, "-c", "print('here')"], capture_output=True, text=True, check=True
+        )
+
+    assert told.stdout == "here\n"

@@ -5,7 +5,7 @@ import os
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -19,6 +19,9 @@ from heliograph.config.providers import resolve
 from heliograph.control.reports import REPORTS
 from heliograph.control.supervisor import Supervisor, dedicated_connectors
 from heliograph.errors import ConfigError
+
+if TYPE_CHECKING:
+    from heliograph.web.server import Server
 
 log = logging.getLogger("heliograph")
 
@@ -55,22 +58,30 @@ def run(
         dedicated_connectors(flows, beating), f"{listener.host}:{listener.port}"
     )
     supervisor.start_spark()
-    # Imported while Spark comes up, which takes longer: a second sooner to the first record.
-    from heliograph.web.app import make_app  # noqa: PLC0415
-    from heliograph.web.server import make_server  # noqa: PLC0415
-
-    server = make_server(make_app(supervisor, read_only=True, shelf=reports), listener, props)
     try:
-        server.start()
-        log.info("REST answers at %s", server.url)
-    except ConfigError as exc:
-        if listen is not None:
-            supervisor.stop()
-            raise
-        log.warning("nobody answers REST, because %s Or give --listen.", exc)
+        # Imported while Spark comes up, which takes longer: a second sooner to the first record.
+        from heliograph.web.app import make_app  # noqa: PLC0415
+        from heliograph.web.server import make_server  # noqa: PLC0415
+
+        server = make_server(make_app(supervisor, read_only=True, shelf=reports), listener, props)
+        _start_server(server, told=listen is not None)
+    except BaseException:
+        supervisor.stop()
+        raise
     run_until_told(supervisor)
     log.info("stopping: draining and saving")
     supervisor.stop()
     server.stop()
     log.info("stopped")
     sys.exit(0)
+
+
+def _start_server(server: "Server", *, told: bool) -> None:
+    """Answer REST; whoever did not ask for a listener can do without."""
+    try:
+        server.start()
+        log.info("REST answers at %s", server.url)
+    except ConfigError as exc:
+        if told:
+            raise
+        log.warning("nobody answers REST, because %s Or give --listen.", exc)

@@ -2,14 +2,15 @@
 
     column  type    content
     index   binary  flags in one byte: 1 if nothing more is there for the moment, 2 if the chunk is elsewhere;
-                    then one section per partition of the response; empty for a tick
-    chunk   binary  the fetch response as the broker sent it, or where it lies; null for a tick
+                    then one section per partition of the response, and at the end where the chunk is if it is
+                    elsewhere; empty for a tick
+    chunk   binary  the fetch response as the broker sent it; null if it is elsewhere, and for a tick
 
     section  slot i32, start i32 and end i32 of its batches in the chunk, next upstream offset i64,
              aborted transactions i32, then per transaction its producer i64 and first offset i64
 
-A tick pushes the row before it through the JVM, which asks for the next row before it hands over the
-current one; an empty batch after the tick does the same for the tick.
+A tick pushes the row before it through the JVM, which asks for the next row before it hands over the current one;
+an empty batch after the tick does the same for the tick.
 """
 
 import struct
@@ -18,7 +19,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from heliograph.dataplane.ring import Borrower, Reference
+from heliograph.dataplane.ring import REFERENCE_SIZE, Borrower, Reference
 from heliograph.errors import CorruptRecord
 
 SCHEMA = pa.schema([("index", pa.binary()), ("chunk", pa.binary())])
@@ -28,6 +29,7 @@ _ABORTED = struct.Struct(">qq")
 _OFFSETS = struct.Struct("<ii")
 _LAST, _ELSEWHERE = 1, 2
 
+_NO_CHUNK = pa.array([None], pa.binary())
 TICK = pa.RecordBatch.from_pylist([{"index": b"", "chunk": None}], schema=SCHEMA)
 EMPTY = pa.RecordBatch.from_pylist([], schema=SCHEMA)
 PUSH = (TICK, EMPTY)
@@ -85,11 +87,10 @@ def chunk_row(index: bytes, buffer: memoryview) -> pa.RecordBatch:
 
 def reference_row(index: bytes, reference: Reference) -> pa.RecordBatch:
     """Return a one-row batch that says where a chunk is."""
-    flagged = bytes([index[0] | _ELSEWHERE]) + index[1:]
-    return pa.RecordBatch.from_arrays(
-        [pa.array([flagged], pa.binary()), pa.array([reference.encode()], pa.binary())],
-        schema=SCHEMA,
-    )
+    whole = b"".join((bytes([index[0] | _ELSEWHERE]), index[1:], reference.encode()))
+    offsets = pa.py_buffer(_OFFSETS.pack(0, len(whole)))
+    column = pa.Array.from_buffers(pa.binary(), 1, [None, offsets, pa.py_buffer(whole)])
+    return pa.RecordBatch.from_arrays([column, _NO_CHUNK], schema=SCHEMA)
 
 
 def open_row(row: pa.RecordBatch, borrower: Borrower) -> tuple[bytes, memoryview | None]:
@@ -98,5 +99,5 @@ def open_row(row: pa.RecordBatch, borrower: Borrower) -> tuple[bytes, memoryview
     if not index:
         return index, None
     if index[0] & _ELSEWHERE:
-        return index, borrower.open(row.column(1)[0].as_py())
+        return index[:-REFERENCE_SIZE], borrower.open(index[-REFERENCE_SIZE:])
     return index, memoryview(row.column(1)[0].as_buffer()).cast("B")

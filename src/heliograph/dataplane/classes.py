@@ -17,7 +17,7 @@ from pathlib import Path
 from pyspark import SparkContext
 
 from heliograph.dataplane.context import open_session, plan_settings, warm_up
-from heliograph.dataplane.jvm import archive_place, options_place, spark_home
+from heliograph.dataplane.jvm import SCRIPTED_BY, archive_place, options_place, spark_home
 from heliograph.dataplane.pythons import Pythons
 from heliograph.errors import MirrorError
 
@@ -42,7 +42,7 @@ def prepare() -> Path:
     options_place().write_text("\n".join(_ask_options()))
     with tempfile.TemporaryDirectory(dir=place.parent) as work:
         made = Path(work) / "made.jsa"
-        settings = plan_settings(2, {}, f"-XX:ArchiveClassesAtExit={made}")
+        settings = plan_settings(2, {}, f"-XX:ArchiveClassesAtExit={shlex.quote(str(made))}")
         with closing(Pythons(settings, Path(work))) as pythons:
             session = open_session(settings, Path(work), pythons.command, lambda _: None)
             warm_up(session, Path(work))
@@ -58,7 +58,7 @@ def _ask_options() -> list[str]:
     """Return what Spark's script puts between `java` and the class to run."""
     told = subprocess.run(
         [spark_home() / "bin" / "spark-submit", "--version"],
-        env={**os.environ, "SPARK_PRINT_LAUNCH_COMMAND": "1"},
+        env={**_plain_environment(), "SPARK_PRINT_LAUNCH_COMMAND": "1"},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -71,6 +71,11 @@ def _ask_options() -> list[str]:
     words = shlex.split(line.removeprefix(_SAID))
     options = [word for word in words[: words.index(_SUBMIT)] if word.startswith("-")]
     return [o for o in options if o != "-cp" and not o.startswith(_UNWANTED)]
+
+
+def _plain_environment() -> dict[str, str]:
+    """Return ours without what whoever prepares has set for himself."""
+    return {key: value for key, value in os.environ.items() if key not in SCRIPTED_BY}
 
 
 def _end_jvm() -> None:

@@ -1,6 +1,7 @@
 """The Spark context: the settings that a stream of long epochs needs, and its start."""
 
 import os
+import shlex
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -54,7 +55,7 @@ def plan_settings(slots: int, extra: Mapping[str, str], java: str | None = None)
     """
     if java is None:
         archive = archive_place()
-        java = f"-XX:SharedArchiveFile={archive}" if archive.exists() else ""
+        java = f"-XX:SharedArchiveFile={shlex.quote(str(archive))}" if archive.exists() else ""
     ours = {**_SETTINGS, JAVA_OPTIONS: f"{_JAVA_OPTIONS} {java}"}
     if is_local(extra):
         # One more than there are tasks, which hold theirs for whole epochs: the empty epoch needs one too.

@@ -32,8 +32,14 @@ _LENGTH = struct.Struct(">i")
 _LIMIT = timedelta(minutes=2)
 _LOOK_EVERY = 0.01
 # Who sets one of these means Spark's own script.
-_SCRIPTED_BY = ("SPARK_HOME", "SPARK_CONF_DIR", "PYSPARK_SUBMIT_ARGS")
-_SCRIPTED_FOR = ("spark.jars", "spark.driver.extraClass", "spark.driver.extraLibrary")
+SCRIPTED_BY = (
+    *("SPARK_HOME", "SPARK_CONF_DIR", "SPARK_SUBMIT_OPTS", "SPARK_DIST_CLASSPATH"),
+    *("PYSPARK_SUBMIT_ARGS", "HADOOP_CONF_DIR"),
+)
+_SCRIPTED_FOR = (
+    *("spark.jars", "spark.driver.extraClass", "spark.driver.extraLibrary"),
+    "spark.driver.defaultJava",
+)
 
 # Spark looks for data sources among all packages of the default Python, which costs a second and 70 MB: ours is
 # registered, so it finds no Python. Its script asks a JVM for the command line of the JVM.
@@ -100,7 +106,7 @@ def _is_prepared(settings: Mapping[str, str]) -> bool:
         is_local(settings)
         and options_place().exists()
         and not any(key.startswith(_SCRIPTED_FOR) for key in settings)
-        and not any(key in os.environ for key in _SCRIPTED_BY)
+        and not any(key in os.environ for key in SCRIPTED_BY)
     )
 
 

@@ -7,7 +7,8 @@ ends it first, the fork is ended.
 
     message   hatch to nursery: the number of arguments, the arguments, the environment; separated by NUL bytes,
               with the descriptors 0, 1 and 2 beside it
-    answer    nursery to hatch: the status that the fork ended with, as text
+    answers   nursery to hatch: that it has forked, and later the status that the fork ended with, as text; nothing if
+              it cannot
 """
 
 import gc
@@ -42,6 +43,7 @@ PRELOADED = (
 _LONGEST = 1 << 20
 _STANDARD = (0, 1, 2)
 _NAME_SIZE = 15
+_FORKED = b"forked"
 _KILLED = 128  # and the signal's number, as a shell says it
 
 
@@ -88,23 +90,39 @@ class Nursery:
                     self._bury(key.data) if key.fd == handle else self._end(key.data, line)
 
     def _accept(self) -> None:
-        line, _ = self._listener.accept()
-        message, descriptors, _, _ = socket.recv_fds(line, _LONGEST, len(_STANDARD))
-        order = read_order(message) if len(descriptors) == len(_STANDARD) else None
-        if order is None:
+        """Serve a hatch; one that cannot be served finds its line closed, and helps itself."""
+        descriptors: list[int] = []
+        try:
+            line, _ = self._listener.accept()
+        except OSError:
+            return
+        try:
+            message, descriptors, _, _ = socket.recv_fds(line, _LONGEST, len(_STANDARD))
+            order = read_order(message) if len(descriptors) == len(_STANDARD) else None
+            if order is None:
+                line.close()
+            else:
+                self._fork(order, descriptors, line)
+        except OSError as exc:
+            sys.stderr.write(f"the nursery cannot fork: {exc}\n")
             line.close()
-        else:
-            pid = os.fork()
-            if pid == 0:
+        for descriptor in descriptors:
+            os.close(descriptor)
+
+    def _fork(self, order: Order, descriptors: list[int], line: socket.socket) -> None:
+        pid = os.fork()
+        if pid == 0:
+            try:
                 self._leave()
                 line.close()
                 _become(order, descriptors)
-            handle = os.pidfd_open(pid)
-            self._forks[pid] = handle, line
-            self._events.register(handle, selectors.EVENT_READ, pid)
-            self._events.register(line, selectors.EVENT_READ, pid)
-        for descriptor in descriptors:
-            os.close(descriptor)
+            finally:
+                os._exit(1)
+        handle = os.pidfd_open(pid)
+        self._forks[pid] = handle, line
+        self._events.register(handle, selectors.EVENT_READ, pid)
+        self._events.register(line, selectors.EVENT_READ, pid)
+        line.send(_FORKED)
 
     def _leave(self) -> None:
         """Close in a fork what belongs to the nursery."""
@@ -144,13 +162,14 @@ def _become(order: Order, descriptors: list[int]) -> NoReturn:
     sys.argv = [order.module, *order.arguments]
     # The name that `ps` and `top` show: a part of Spark's module for it.
     what = order.arguments[0] if order.arguments else order.module
-    Path("/proc/self/comm").write_text(what.rpartition(".")[2][:_NAME_SIZE])
+    with suppress(OSError):
+        Path("/proc/self/comm").write_text(what.rpartition(".")[2][:_NAME_SIZE])
     status = 0
     try:
         warnings.simplefilter("ignore", RuntimeWarning)  # that the module is imported already
         runpy.run_module(order.module, run_name="__main__", alter_sys=True)
     except SystemExit as exc:
-        status = exc.code if isinstance(exc.code, int) else 1
+        status = 0 if exc.code is None else exc.code if isinstance(exc.code, int) else 1
     except BaseException:  # noqa: BLE001 - the edge of a process
         sys.excepthook(*sys.exc_info())
         status = 1
@@ -163,6 +182,7 @@ def _become(order: Order, descriptors: list[int]) -> NoReturn:
 
 def main(listener: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the driver
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     gc.collect()
     gc.freeze()
     Nursery(socket.socket(fileno=listener)).serve()

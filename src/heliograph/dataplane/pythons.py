@@ -4,6 +4,7 @@ On one machine it is a small process that lets the nursery fork what is wanted. 
 `python3.11`, which driver and executors look up in their own PATH.
 """
 
+import logging
 import os
 import shlex
 import socket
@@ -15,6 +16,8 @@ from pathlib import Path
 from heliograph.dataplane import hatch
 from heliograph.dataplane.jvm import SPARK_LOG
 from heliograph.dataplane.masters import PYTHON, is_local, python_name
+
+log = logging.getLogger(__name__)
 
 _QUICK_PYTHON = """\
 #!/bin/sh
@@ -43,7 +46,7 @@ class Pythons:
         if given is not None:
             self.command = given
         elif is_local(settings):
-            self.command = str(self._open_nursery(scratch, quick))
+            self.command = str(self._open_nursery(scratch, quick) or quick)
         else:
             os.environ["PATH"] = os.pathsep.join(
                 (str(quick.parent), os.environ.get("PATH", os.defpath))
@@ -56,9 +59,24 @@ class Pythons:
             self._nursery.stdin.close()
             self._nursery.wait()
 
-    def _open_nursery(self, scratch: Path, quick: Path) -> Path:
-        """Start it and return a command that asks it; who asks early is served when it has imported all."""
+    def _open_nursery(self, scratch: Path, quick: Path) -> Path | None:
+        """Start it and return a command that asks it; None where that cannot be, as with a folder of a long name.
+
+        Who asks early is served when it has imported all.
+        """
+        try:
+            place = self._start_nursery(scratch)
+        except OSError as exc:
+            log.debug("no nursery: %s", exc)
+            return None
+        return _write(
+            scratch / "bin" / "hatch", _HATCH, hatch=hatch.__file__, socket=place, quick=quick
+        )
+
+    def _start_nursery(self, scratch: Path) -> Path:
+        os.close(os.pidfd_open(os.getpid()))  # it needs these
         place = scratch / "nursery"
+        place.unlink(missing_ok=True)
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
             listener.bind(str(place))
             listener.listen()
@@ -72,9 +90,7 @@ class Pythons:
                     pass_fds=[number],
                     env={**os.environ, "PYTHONHASHSEED": "0"},
                 )
-        return _write(
-            scratch / "bin" / "hatch", _HATCH, hatch=hatch.__file__, socket=place, quick=quick
-        )
+        return place
 
 
 def _write(command: Path, script: str, **places: Path | str | None) -> Path:

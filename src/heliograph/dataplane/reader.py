@@ -14,6 +14,7 @@ import pyarrow as pa
 from heliograph.dataplane.assignment import Assignment
 from heliograph.dataplane.chunks import (
     PUSH,
+    TICK,
     ChunkSection,
     chunk_row,
     encode_index,
@@ -41,6 +42,7 @@ _IDLE_WAIT = 0.5
 _PLACE_EVERY = 0.5
 _REPORT_EVERY = 1.0
 _NAP, _LONGEST_NAP = 0.001, 0.05
+_PACE = 0.004
 _RESPONSE_HEADS = 256 << 10  # beside its records, what a response says of thousands of partitions
 
 
@@ -69,7 +71,9 @@ class SliceReader:
         )
         self._ring = open_ring(limits.chunk_bytes + _RESPONSE_HEADS)
         self._nap = _NAP
-        self._small = limits.chunk_bytes // 8
+        self._asked_at = 0.0
+        self._unheard = False
+        self._small = min(limits.chunk_bytes, limits.partition_bytes) // 8
         self._deadline = time.monotonic() + limits.epoch_seconds
         self._place_at = 0.0
         self._report_at = 0.0
@@ -85,6 +89,7 @@ class SliceReader:
                 ending = self._ended()
                 self._place()
                 self._fetcher.ask()
+                self._asked_at = time.monotonic()
                 yield from self._handed_on()
                 self._report(final=ending)
             yield from self._await_return()
@@ -132,19 +137,33 @@ class SliceReader:
         self._nap = _NAP
         wait = min(_IDLE_WAIT, max(self._deadline - time.monotonic(), 0.0))
         sessions, _ = self._fetcher.ready(wait, [self._lease.fileno()])
+        busy = False
         for session in sessions:
             response = self._fetcher.take(session, self._ring.room if self._ring else no_room)
             if response is None:
                 continue
             sections = self._sections(response)
-            self._fetcher.ask()
+            # A large response means that more is on its way: the writer shall not stop for answers.
+            large = response.buffer.nbytes >= self._small
+            if large:
+                busy = True
+                self._fetcher.ask()
             if sections:
-                # A large response means that more is on its way: the writer shall not stop for answers.
-                small = response.buffer.nbytes < self._small
-                last = small and not self._fetcher.ready(0)[0]
+                last = not large and not self._fetcher.ready(0)[0]
+                self._unheard = self._unheard or not last
                 yield self._row(encode_index(sections, last=last), response.buffer)
         if not self._fetcher.ready(0)[0]:
-            yield from PUSH
+            # After a last row the writer needs no tick for the moment, only that one pushes it.
+            yield from PUSH if self._unheard else (TICK,)
+            self._unheard = False
+            if not busy:
+                self._keep_pace()
+
+    def _keep_pace(self) -> None:
+        """Let some records come together: a response costs as much for one as for a hundred."""
+        left = self._asked_at + _PACE - time.monotonic()
+        if left > 0:
+            time.sleep(left)
 
     def _row(self, index: bytes, chunk: memoryview) -> pa.RecordBatch:
         reference = self._ring.lend(chunk) if self._ring else None

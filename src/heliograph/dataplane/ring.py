@@ -29,6 +29,7 @@ BUFFERS = 8
 _MARK_SIZE = 16
 _FREE, _LENT = 0, 1
 _REFERENCE = struct.Struct(f">ii{_MARK_SIZE}sqqi")
+REFERENCE_SIZE = _REFERENCE.size
 
 
 class Reference(NamedTuple):

@@ -147,6 +147,9 @@ class Engine:
         try:
             if self._pythons is None:
                 self._pythons = Pythons(self._settings, self.scratch)
+            if self._closed.is_set():
+                self._pythons.close()
+                return
             session = open_session(
                 self._settings, self.scratch, self._pythons.command, self._note_context
             )

@@ -116,6 +116,7 @@ class Fetcher:
         self._cluster = cluster
         self._limits = limits
         self._subjects: dict[int, Subject] = {}
+        self._homeless: set[int] = set()
         self._by_key: dict[tuple[bytes | str, int], int] = {}
         self._sessions: dict[int, Session] = {}
         self._buffer = bytearray(0)
@@ -124,6 +125,7 @@ class Fetcher:
         """Start fetching `subjects`; their leaders are looked up at the next `place`."""
         for subject in subjects:
             self._subjects[subject.slot] = subject
+            self._homeless.add(subject.slot)
             index = subject.partition.index
             self._by_key[subject.topic_id.bytes, index] = subject.slot
             self._by_key[subject.partition.topic, index] = subject.slot
@@ -133,6 +135,7 @@ class Fetcher:
         subject = self._subjects.pop(slot, None)
         if subject is not None:
             self._leave(subject)
+            self._homeless.discard(slot)
 
     def moved(self, slot: int, position: int, epoch: int = -1) -> None:
         """Say that the next offset wanted of `slot` is `position`, after a record of leader epoch `epoch`."""
@@ -160,11 +163,11 @@ class Fetcher:
     @property
     def homeless(self) -> bool:
         """Whether some partition has no leader that is being asked."""
-        return any(s.leader == NO_LEADER for s in self._subjects.values())
+        return bool(self._homeless)
 
     def place(self) -> str | None:
         """Give every homeless partition to its leader's session; say why one is still without."""
-        homeless = [s for s in self._subjects.values() if s.leader == NO_LEADER]
+        homeless = [self._subjects[slot] for slot in sorted(self._homeless)]
         topics = self._cluster.describe({s.partition.topic for s in homeless})
         why: str | None = None
         for subject in homeless:
@@ -183,6 +186,7 @@ class Fetcher:
                 why = str(exc)
                 continue
             subject.leader = leader
+            self._homeless.discard(subject.slot)
             session.subjects[subject.slot] = subject
             session.fresh.add(subject.slot)
             session.forgotten.pop(subject.slot, None)
@@ -242,6 +246,7 @@ class Fetcher:
         for session in list(self._sessions.values()):
             self._end(session)
         self._subjects.clear()
+        self._homeless.clear()
         self._by_key.clear()
 
     def _session(self, node: int) -> Session:
@@ -259,6 +264,7 @@ class Fetcher:
     def _leave(self, subject: Subject) -> None:
         session = self._sessions.get(subject.leader)
         subject.leader = NO_LEADER
+        self._homeless.add(subject.slot)
         if session is not None:
             session.subjects.pop(subject.slot, None)
             session.fresh.discard(subject.slot)
@@ -269,6 +275,8 @@ class Fetcher:
         self._cluster.drop(session.node)
         for subject in session.subjects.values():
             subject.leader = NO_LEADER
+            if self._subjects.get(subject.slot) is subject:
+                self._homeless.add(subject.slot)
 
     def _end_silent(self) -> None:
         """Give up on brokers that owe an answer for too long: frozen, or behind a cut."""
