@@ -3,11 +3,12 @@
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from bench.cases import Case, Scale
 from bench.clusters import Bed
 from bench.data import Filled, fill
+from bench.executors import NO_EXECUTORS, Executors, open_executors
 from bench.figures import Run
 from bench.limits import LIMITS, start_limit
 from bench.systems import Running, flow_properties, start
@@ -89,6 +90,7 @@ class Source:
     topic: str
     filled: Filled
     wanted: Content
+    executors: Executors = NO_EXECUTORS
 
 
 @contextmanager
@@ -98,12 +100,14 @@ def open_catchups(bed: Bed, case: Case, scale: Scale) -> Iterator[Measure]:
     assert isinstance(filled, Filled)
     topic = f"edgar-{case.name}"
     fill(bed.source, topic, filled, filled.count(scale.records))
-    source = Source(case.name, topic, filled, read_content(bed.source, topic))
+    wanted = read_content(bed.source, topic)
 
     def measure(system: str, round_: int) -> Run:
         tag = f"{case.name}{system[0]}{round_}"
         try:
-            figures, problem, timeline = _measure(bed, source, system, tag)
+            with open_executors(bed.folder / f"{tag}-spark", filled.executors) as executors:
+                source = Source(case.name, topic, filled, wanted, executors)
+                figures, problem, timeline = _measure(bed, source, system, tag)
         finally:
             bed.forget_flow(tag)
         return Run(case.name, system, round_, figures, problem, timeline)
@@ -126,9 +130,12 @@ def _start(bed: Bed, source: Source, system: str, tag: str) -> Running:
         tag,
         source.topic,
         compression=filled.compression,
+        tasks=filled.tasks,
         consumer=filled.consumer,
     )
-    return start(system, bed.folder / tag, properties)
+    executors = source.executors
+    running = start(system, bed.folder / tag, {**properties, **executors.settings})
+    return replace(running, beside=executors.pids)
 
 
 def _measure(
@@ -140,7 +147,7 @@ def _measure(
     running = _start(bed, source, system, tag)
     if system in LIMITS:
         began = time.monotonic()  # their topic was made for them
-    tree = Tree(running.process.pid)
+    tree = Tree(running.process.pid, running.beside)
     poll = _POLL * max(1.0, filled.partitions / _POLL_PARTITIONS)
     remote = f"s{tag}.{source.topic}"
     ends = Ends(bed.target, remote, filled.partitions)

@@ -22,16 +22,16 @@ class Bed:
 
     def forget(self, topics: Collection[str]) -> None:
         """Delete topics of the source."""
-        _delete(self.source, topics)
+        delete_topics(self.source, topics)
 
     def forget_flow(self, tag: str) -> None:
         """Delete all that one run has written, its system's own topics too."""
         aliases = {f"s{tag}", f"t{tag}"}
         for cluster in (self.source, self.target):
-            _delete(cluster, [t for t in cluster.topics() if aliases & set(t.split("."))])
+            delete_topics(cluster, [t for t in cluster.topics() if aliases & set(t.split("."))])
 
 
-def _delete(cluster: LiveCluster, topics: Collection[str]) -> None:
+def delete_topics(cluster: LiveCluster, topics: Collection[str]) -> None:
     for deleted in cluster.admin.delete_topics(list(topics)).values() if topics else ():
         deleted.result(60)
 

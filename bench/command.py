@@ -15,7 +15,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from bench.cases import CASES, QUICK, Case, Scale
+from bench.cases import CASES, GROUPS, QUICK, USUAL, Case, Scale, expand
 from bench.clusters import Bed, open_clusters
 from bench.figures import Run
 from bench.limits import LIMITS
@@ -32,7 +32,9 @@ _QUICK = Scale(300_000, 20)
 
 
 def bench(  # noqa: PLR0917 - typer passes them by name
-    cases: Annotated[list[str] | None, typer.Argument(help="Which, see --list; else all.")] = None,
+    cases: Annotated[
+        list[str] | None, typer.Argument(help="Which, or groups of them, see --list.")
+    ] = None,
     quick: Annotated[
         bool, typer.Option("--quick", help="One round of a few cases, small: 2.5 minutes.")
     ] = False,
@@ -46,7 +48,10 @@ def bench(  # noqa: PLR0917 - typer passes them by name
         float | None,
         typer.Option(min=5, help="To watch a steady or idle case: 90, or 20 if quick."),
     ] = None,
-    systems: Annotated[str, typer.Option(help="Which, in which order.")] = ",".join(_ALL),
+    systems: Annotated[
+        str | None,
+        typer.Option(help=f"Which, in which order: {','.join(_ALL)}; a group has its own choice."),
+    ] = None,
     json_: Annotated[Path | None, typer.Option("--json", help="Save all figures there.")] = None,
     html: Annotated[Path | None, typer.Option(help="Save a page with plots there.")] = None,
     logs: Annotated[Path | None, typer.Option(help="Keep the systems' logs there.")] = None,
@@ -54,13 +59,15 @@ def bench(  # noqa: PLR0917 - typer passes them by name
     """Measure heliograph beside MirrorMaker 2, and the limits. All of it in full takes about two hours."""
     console = Console(width=None if sys.stdout.isatty() else 200, highlight=False)
     if list_:
-        for case in CASES.values():
-            console.print(f"{case.name:16} {case.about}")
+        _list(console)
         return
     scale = _QUICK if quick else _FULL
+    asked = tuple(cases or (QUICK if quick else USUAL))
+    _refuse_unknown("case", asked, (*CASES, *GROUPS))
+    chosen = tuple(systems.split(",")) if systems else None
+    _refuse_unknown("system", chosen or (), _ALL)
     plan = Plan(
-        tuple(_known("case", cases or (QUICK if quick else CASES), CASES)),
-        tuple(_known("system", systems.split(","), _ALL)),
+        {case: chosen or its or _ALL for case, its in expand(asked).items()},
         rounds or (1 if quick else 3),
         Scale(records or scale.records, seconds or scale.seconds),
     )
@@ -151,14 +158,18 @@ def _save(console: Console, report: Report, json_: Path | None, html: Path | Non
         console.print(f"saved {file}")
 
 
-def _known(
-    kind: str, names: "list[str] | tuple[str, ...] | dict[str, Case]", allowed: object
-) -> list[str]:
-    assert isinstance(allowed, dict | tuple)
+def _list(console: Console) -> None:
+    for case in CASES.values():
+        console.print(f"{case.name:16} {case.about}")
+    for group, cases in GROUPS.items():
+        console.print(f"{group:16} {' '.join(cases)}", soft_wrap=True)
+    console.print(f"No case named: {' '.join(USUAL)}", soft_wrap=True)
+
+
+def _refuse_unknown(kind: str, names: tuple[str, ...], allowed: tuple[str, ...]) -> None:
     for name in names:
         if name not in allowed:
             raise ConfigError(f"bench: {name} is no {kind}: there are {', '.join(allowed)}.")
-    return list(names)
 
 
 def _interrupt(*_: object) -> None:

@@ -33,7 +33,10 @@ _COMPACTED = {
 
 @dataclass(frozen=True, slots=True)
 class Filled:
-    """A source topic that is full before a system starts; `share` is of the bytes that were asked for."""
+    """A source topic that is full before a system starts; `share` is of the bytes that were asked for.
+
+    `tasks` is what the flow is given; with `executors` they run on a Spark cluster of so many.
+    """
 
     producer: Mapping[str, object] = field(default_factory=dict)
     compression: str = "none"
@@ -43,6 +46,8 @@ class Filled:
     records: int | None = None
     kind: str = "appended"
     consumer: Mapping[str, str] = field(default_factory=dict)
+    tasks: int = 2
+    executors: int = 0
 
     def count(self, asked: int) -> int:
         """Return how many records are written where `asked` of the usual size are wanted."""

@@ -1,7 +1,7 @@
 """Nothing to do: what a system costs that has made its remote topics and waits."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 
 from confluent_kafka.admin import NewTopic
@@ -37,7 +37,8 @@ def open_idle(bed: Bed, case: Case, scale: Scale) -> Iterator[Measure]:
         properties = flow_properties(bed.source, bed.target, tag, wanted, for_throughput=False)
         running = start(system, bed.folder / tag, properties)
         try:
-            return Run(case.name, system, round_, _watch(bed, running, remote, scale.seconds))
+            figures = watch(running, lambda: remote <= bed.target.topics(), scale.seconds)
+            return Run(case.name, system, round_, figures)
         finally:
             running.stop()
             bed.forget_flow(tag)
@@ -48,11 +49,11 @@ def open_idle(bed: Bed, case: Case, scale: Scale) -> Iterator[Measure]:
         bed.forget(topics)
 
 
-def _watch(bed: Bed, running: Running, remote: set[str], seconds: float) -> dict[str, float]:
+def watch(running: Running, is_ready: Callable[[], bool], seconds: float) -> dict[str, float]:
     """Wait until all topics are made and all is quiet, and watch from then on."""
     began = time.monotonic()
     with closing(Tree(running.process.pid)) as tree:
-        while not remote <= bed.target.topics():
+        while not is_ready():
             assert running.process.is_alive(), f"it ended:\n{running.last_lines()}"
             assert time.monotonic() < began + _LIMIT, f"too slow:\n{running.last_lines()}"
             time.sleep(0.5)

@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 
-from bench.cases import CASES
-from bench.figures import Column, Medians
-from bench.plots import Bar, draw_groups
+from bench.cases import CASES, CURVES, Curve
+from bench.figures import Column, Medians, Spread
+from bench.plots import Bar, Panel, draw_curves, draw_groups
 from bench.report import TITLE, Report, brokers_line, grouped, rows_of
 from bench.systems import SYSTEMS
 from heliograph.recovery.report import Line, Plot
@@ -55,6 +55,13 @@ _PLOTS = (
     ("Nothing to do, or a steady load: CPU seconds per minute", "cpu_seconds_per_minute", "all"),
 )
 _LARGE = ("10kb", "900kb")
+_PANELS = (
+    "records_per_second",
+    "records_per_cpu_second",
+    "first_record_seconds",
+    "peak_pss_bytes",
+)
+_LEAST_PLACES = 3  # of a curve that is drawn; fewer are bars
 
 
 def render_page(report: Report) -> str:
@@ -69,9 +76,14 @@ def render_page(report: Report) -> str:
         f"</head><body><main><h1>{escape(TITLE)}</h1>",
         f'<p class="soft">{escape(report.made)}, {report.seconds / 60:.0f} minutes; {machine}</p>',
         f"<p><code>{escape(report.command)}</code></p>",
-        _section("Targets", "Ratios of medians, heliograph to the other.", _targets(report)),
+        _section(
+            "Targets",
+            "Those measured here: ratios of medians, heliograph to the other.",
+            _targets(report),
+        ),
+        *_scales(medians),
         *_bars(medians),
-        *_curves(report),
+        *_timelines(report),
         *_tables(medians),
         _section("How", "", "".join(_how(report, settings))),
         "</main></body></html>",
@@ -80,9 +92,11 @@ def render_page(report: Report) -> str:
 
 
 def _targets(report: Report) -> str:
-    tags = {True: ("met", "met"), False: ("missed", "not met"), None: ("", "")}
+    tags = {True: ("met", "met"), False: ("missed", "not met")}
     rows = []
     for finding in report.findings:
+        if finding.met is None:
+            continue
         kind, words = tags[finding.met]
         tag = f'<span class="tag {kind}">{words}</span>'
         rows.append(
@@ -92,10 +106,40 @@ def _targets(report: Report) -> str:
     return f"{notes}<table>{''.join(rows)}</table>"
 
 
+def _scales(medians: Medians) -> Iterator[str]:
+    """Yield the curves that were measured, each with what grows and what it costs."""
+    for curve in _drawn(medians):
+        places = {place: medians[case] for place, case in curve.points.items() if case in medians}
+        columns = {c.name: c for case in curve.points.values() for c in CASES[case].columns}
+        panels = [_panel(columns[figure], list(places.values())) for figure in _PANELS]
+        yield _section(curve.title, curve.axis, draw_curves(curve.title, list(places), panels))
+
+
+def _drawn(medians: Medians) -> list[Curve]:
+    return [c for c in CURVES if len(medians.keys() & set(c.points.values())) >= _LEAST_PLACES]
+
+
+def _panel(column: Column, found: Sequence[dict[str, dict[str, Spread]]]) -> Panel:
+    lines = {
+        system: [
+            systems[system][column.name].median * column.scale
+            if column.name in systems.get(system, {})
+            else None
+            for systems in found
+        ]
+        for system in ("heliograph", "mm2")
+        if any(system in systems for systems in found)
+    }
+    return Panel(column.title, column.digits, lines)
+
+
 def _bars(medians: Medians) -> Iterator[str]:
+    shown = {case for curve in _drawn(medians) for case in curve.points.values()}
     for title, figure, which in _PLOTS:
         groups = []
         for case, systems in medians.items():
+            if case in shown:
+                continue
             column = next((c for c in CASES[case].columns if c.name == figure), None)
             if column and (which in ("all", "two") or (case in _LARGE) == (which == "large")):
                 bars = [
@@ -114,7 +158,7 @@ def _bar(system: str, median: float, low: float, high: float, column: Column) ->
     return Bar(system, median, low, high, f"{median:,.{column.digits}f}")
 
 
-def _curves(report: Report) -> Iterator[str]:
+def _timelines(report: Report) -> Iterator[str]:
     """Yield, for the first catch-up there is, how far each system was after how many seconds."""
     for case in dict.fromkeys(run.case for run in report.runs if run.timeline):
         runs = [r for r in report.runs if r.case == case and r.round == 1 and not r.problem]

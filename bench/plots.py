@@ -1,8 +1,12 @@
-"""Plots of a measurement, drawn as SVG: bars in groups. Curves are the recovery reports' own."""
+"""Plots of a measurement, drawn as SVG: bars in groups, and curves over something that grows.
+
+Curves over time are the recovery reports' own.
+"""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
+from math import log10
 
 from heliograph.recovery.report_plots import WIDTH, short, ticks
 
@@ -10,6 +14,7 @@ _NAMES = 150
 _ROOM = 150
 _BAR = 13
 _GAP = 14
+_PANEL_WIDTH, _PANEL_HEIGHT, _AXIS = WIDTH / 2, 200, 52
 _SYSTEMS = ("heliograph", "mm2", "go", "pump")  # their colours, in order
 
 
@@ -22,6 +27,15 @@ class Bar:
     low: float
     high: float
     words: str
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """One figure of a curve: per system, its value at each place of the axis; None where there is none."""
+
+    title: str
+    digits: int
+    lines: dict[str, list[float | None]]
 
 
 def colour(system: str) -> int:
@@ -53,11 +67,68 @@ def draw_groups(title: str, groups: Sequence[tuple[str, Sequence[Bar]]]) -> str:
         )
         grid.append(_text(x(tick), y + 16, short(tick), "middle", "tick"))
     shown = dict.fromkeys(bar.system for _, bars in groups for bar in bars)
-    body = "\n".join([*_legend(shown), *grid, *rows])
+    body = "\n".join([*_legend(shown, _NAMES), *grid, *rows])
     return (
         f'<svg viewBox="0 0 {WIDTH} {y + 24:.0f}" role="img" aria-label="{escape(title, quote=True)}">\n'
         f"{body}\n</svg>"
     )
+
+
+def draw_curves(title: str, places: Sequence[str], panels: Sequence[Panel]) -> str:
+    """Return the panels, two in a row, over the same axis: logarithmic, if its places are numbers."""
+    shares = _shares(places)
+    shown = dict.fromkeys(system for panel in panels for system in panel.lines)
+    parts = [*_legend(shown, _AXIS)]
+    for number, panel in enumerate(panels):
+        corner = number % 2 * _PANEL_WIDTH, 34.0 + number // 2 * _PANEL_HEIGHT
+        parts += _draw_panel(panel, places, shares, *corner)
+    height = 34 + (len(panels) + 1) // 2 * _PANEL_HEIGHT
+    return (
+        f'<svg viewBox="0 0 {WIDTH} {height:.0f}" role="img" aria-label="{escape(title, quote=True)}">\n'
+        + "\n".join(parts)
+        + "\n</svg>"
+    )
+
+
+def _shares(places: Sequence[str]) -> list[float]:
+    """Return how far along the axis each place is, from 0 to 1."""
+    numbers = [place.replace(",", "") for place in places]
+    if all(map(str.isdecimal, numbers)):
+        values = [log10(int(number)) for number in numbers]
+    else:
+        values = [float(number) for number in range(len(places))]
+    wide = values[-1] - values[0] or 1.0
+    return [(value - values[0]) / wide for value in values]
+
+
+def _draw_panel(
+    panel: Panel, places: Sequence[str], shares: Sequence[float], left: float, top: float
+) -> Iterable[str]:
+    values = [value for line in panel.lines.values() for value in line if value is not None]
+    scale = ticks(max(values, default=1.0), 3)
+    first, last = left + _AXIS, left + _PANEL_WIDTH - 34
+    high, low = top + 40, top + _PANEL_HEIGHT - 36
+
+    def at(share: float, value: float) -> tuple[float, float]:
+        return first + 12 + (last - first - 24) * share, low - (low - high) * value / scale[-1]
+
+    yield _text(first, top + 14, panel.title, "start", "name")
+    for tick in scale:
+        y = at(0, tick)[1]
+        yield f'<line class="grid" x1="{first:.1f}" y1="{y:.1f}" x2="{last:.1f}" y2="{y:.1f}"/>'
+        yield _text(first - 8, y + 4, short(tick), "end", "tick")
+    for place, share in zip(places, shares, strict=True):
+        yield _text(at(share, 0)[0], low + 18, place, "middle", "tick")
+    for number, (system, line) in enumerate(panel.lines.items()):
+        dots = [(at(s, v), v) for s, v in zip(shares, line, strict=True) if v is not None]
+        path = " ".join(f"{x:.1f},{y:.1f}" for (x, y), _ in dots)
+        yield f'<polyline class="c{colour(system)}" points="{path}"/>'
+        for (x, y), value in dots:
+            words = f"{value:,.{panel.digits}f}"
+            said = f"<title>{escape(system)}: {words}</title>"
+            yield f'<circle class="s{colour(system)}" cx="{x:.1f}" cy="{y:.1f}" r="3.5">{said}</circle>'
+            if number == 0:
+                yield _text(x, y - 9, words, "middle", "value")
 
 
 def _draw_bar(bar: Bar, left: float, x: Callable[[float], float], y: float) -> list[str]:
@@ -76,8 +147,8 @@ def _draw_bar(bar: Bar, left: float, x: Callable[[float], float], y: float) -> l
     return [*parts, _text(end + 7, y + _BAR - 2, bar.words, "start", "value")]
 
 
-def _legend(systems: Iterable[str]) -> Iterable[str]:
-    x = float(_NAMES)
+def _legend(systems: Iterable[str], left: float) -> Iterable[str]:
+    x = left
     for system in systems:
         yield f'<rect class="s{colour(system)}" x="{x:.0f}" y="6" width="12" height="12" rx="2"/>'
         yield _text(x + 18, 16, system, "start", "name")

@@ -1,16 +1,17 @@
 """The order of a measurement: case by case, round by round, the systems in alternate order."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from confluent_kafka import KafkaException
 
-from bench.cases import CASES, Case, Idle, Scale, Steady
+from bench.cases import CASES, Case, Idle, Installation, Scale, Steady
 from bench.catchup import Measure, open_catchups
 from bench.clusters import Bed
 from bench.figures import Run
 from bench.idle import open_idle
+from bench.installation import open_installation
 from bench.limits import LIMITS, build_go_mirror, measure_brokers
 from bench.steady import open_steady
 from heliograph.errors import MirrorError, Missing
@@ -22,18 +23,20 @@ Rates = dict[str, float]
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    cases: tuple[str, ...]
-    systems: tuple[str, ...]
+    """What to measure: the cases in order, each with the systems that were asked for."""
+
+    cases: Mapping[str, tuple[str, ...]]
     rounds: int
     scale: Scale
 
     def systems_of(self, case: Case) -> tuple[str, ...]:
-        return tuple(s for s in self.systems if s not in LIMITS or s in case.limits)
+        return tuple(s for s in self.cases[case.name] if s not in LIMITS or s in case.limits)
 
     @property
     def caveat(self) -> str:
         """Return why nobody should be judged by this, if nobody should."""
-        if self.rounds >= _ROUNDS and self.scale.records >= _RECORDS:
+        enough = self.rounds >= _ROUNDS and self.scale.records >= _RECORDS
+        if enough or not any("mm2" in systems for systems in self.cases.values()):
             return ""
         return (
             f"{self.rounds} round(s) of {self.scale.records:,} records are too few to judge by: most of the "
@@ -47,13 +50,16 @@ class Plan:
 
 def without_missing(plan: Plan) -> tuple[Plan, str]:
     """Return the plan without what this machine cannot run, and the sentence that says so."""
-    if "go" not in plan.systems or not any("go" in CASES[name].limits for name in plan.cases):
+    if not any("go" in plan.systems_of(CASES[name]) for name in plan.cases):
         return plan, ""
     try:
         build_go_mirror()
     except Missing as missing:
-        systems = tuple(system for system in plan.systems if system != "go")
-        return Plan(plan.cases, systems, plan.rounds, plan.scale), str(missing)
+        cases = {
+            case: tuple(system for system in systems if system != "go")
+            for case, systems in plan.cases.items()
+        }
+        return replace(plan, cases=cases), str(missing)
     return plan, ""
 
 
@@ -98,4 +104,6 @@ def _open(bed: Bed, case: Case, scale: Scale) -> AbstractContextManager[Measure]
             return open_steady(bed, case, scale)
         case Idle():
             return open_idle(bed, case, scale)
+        case Installation():
+            return open_installation(bed, case, scale)
     return open_catchups(bed, case, scale)

@@ -34,11 +34,12 @@ _CONSUMER = {
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A system at work; `log` has all that it says."""
+    """A system at work; `log` has all that it says. `beside` are processes of it that are not its own."""
 
     system: str
     process: Process
     log: Path
+    beside: tuple[int, ...] = ()
 
     def stop(self) -> None:
         stop([self.process], _PATIENCE)

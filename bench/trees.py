@@ -2,6 +2,7 @@
 
 import os
 import threading
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -14,13 +15,19 @@ Identity = tuple[int, str]  # pid and start time: a recycled pid is another proc
 
 
 class Tree:
-    """Samples a tree in a thread until closed; what ended counts with its last sample."""
+    """Samples a tree in a thread until closed; what ended counts with its last sample.
 
-    def __init__(self, root: int) -> None:
-        self._root = root
+    `beside` are processes that ran before and belong to it too: what they had used by now is not counted.
+    """
+
+    def __init__(self, root: int, beside: Sequence[int] = ()) -> None:
+        self._roots = set(beside)
         self._cpu: dict[Identity, float] = {}
         self._lock = threading.Lock()
         self._closed = threading.Event()
+        self._before = 0.0
+        self._before = self.cpu_seconds()
+        self._roots.add(root)
         self.peak_bytes = 0
         self._thread = threading.Thread(target=self._sample_until_closed, daemon=True)
         self._thread.start()
@@ -29,7 +36,7 @@ class Tree:
         """Return what the tree has used since it began."""
         with self._lock:
             self._sample_cpu()
-            return sum(self._cpu.values())
+            return sum(self._cpu.values()) - self._before
 
     def size_bytes(self) -> int:
         """Return the proportional set size of those that live now."""
@@ -58,7 +65,7 @@ class Tree:
             children.setdefault(int(fields[_PARENT]), []).append(pid)
         # A child whose parent ended has another parent now, so those seen before are roots too.
         known = {pid for pid, started in self._cpu if _is_same(stats, pid, started)}
-        waiting = [pid for pid in known | {self._root} if pid in stats]
+        waiting = [pid for pid in known | self._roots if pid in stats]
         found: set[int] = set()
         while waiting:
             pid = waiting.pop()

@@ -1,4 +1,4 @@
-from bench.cases import CASES
+from bench.cases import CASES, GROUPS, USUAL, expand
 from bench.figures import Run, ratio, summarize
 from bench.page import render_page
 from bench.report import Report
@@ -60,3 +60,12 @@ def test_the_page_has_nothing_from_elsewhere_and_shows_every_case() -> None:
     assert "://" not in page
     assert "./heliograph bench &lt;all&gt;" in page
     assert all(name in page for name in CASES)
+
+
+def test_a_group_stands_for_its_cases_and_none_is_measured_unasked() -> None:
+    found = expand(["plain", "scale"])
+    assert found.keys() == {"plain", *GROUPS["scale"]}
+    assert found["plain"] is None
+    assert found["partitions-5000"] == ("heliograph",)
+    assert expand(["scale", "idle-200"])["idle-200"] is None
+    assert not {"partitions-5000", "tasks-8", "executors-2", "installation"} & set(USUAL)
