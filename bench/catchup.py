@@ -179,6 +179,9 @@ def _measure(
             "megabytes_per_cpu_second": _rate_of_cpu(first, last) * filled.record_bytes / 1e6,
             "cpu_seconds": last.cpu_seconds - first.cpu_seconds,
             "records_per_cpu_second": _rate_of_cpu(first, last),
+        }
+    if last.records - middle.records >= records // 4:
+        figures |= {
             "late_records_per_second": _rate(middle, last, poll),
             "late_records_per_cpu_second": _rate_of_cpu(middle, last),
         }
