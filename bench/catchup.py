@@ -1,7 +1,7 @@
 """Catching up: a system is started on a full source topic and watched until the remote topic is full."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
@@ -12,7 +12,7 @@ from bench.executors import NO_EXECUTORS, Executors, open_executors
 from bench.figures import Run
 from bench.limits import LIMITS, start_limit
 from bench.systems import Running, flow_properties, start
-from bench.trees import Tree
+from bench.trees import Tree, cpu_seconds_of
 from bench.watch import Content, Ends, count, read_content
 
 _POLL = 0.05
@@ -29,11 +29,12 @@ Measure = Callable[[str, int], Run]
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """How far the remote topic was, when, and what the tree had used by then."""
+    """How far the remote topic was, when, and what the tree and the brokers had used by then."""
 
     at: float
     records: int
-    cpu_seconds: float
+    cpu_seconds: float = 0.0
+    brokers_cpu_seconds: float = 0.0
 
 
 @dataclass(slots=True)
@@ -41,6 +42,7 @@ class Watch:
     """One run being watched."""
 
     ends: Ends
+    brokers: Sequence[int]
     tree: Tree
     running: Running
     poll: float
@@ -51,7 +53,7 @@ class Watch:
         while True:
             sight = self.look()
             if reached(sight.records):
-                return Sight(sight.at, sight.records, self.tree.cpu_seconds())
+                return self._with_cpu(sight)
             if not self.running.process.is_alive():
                 raise RuntimeError(f"it ended at {sight.records} records:\n{self.last_lines()}")
             if sight.at > self.began + _LIMIT:
@@ -65,14 +67,18 @@ class Watch:
         since = at - self.began
         if there and (not self.timeline or since - self.timeline[-1][0] >= _NOTE_EVERY):
             self.timeline.append((round(since, 2), there))
-        return Sight(at, there, 0.0)
+        return Sight(at, there)
+
+    def _with_cpu(self, sight: Sight) -> Sight:
+        own, brokers = self.tree.cpu_seconds(), cpu_seconds_of(self.brokers)
+        return replace(sight, cpu_seconds=own, brokers_cpu_seconds=brokers)
 
     def settle(self, last: Sight) -> Sight:
         """Return when the last record came: markers count too, so the wanted number is reached a little early."""
         while time.monotonic() - last.at < _QUIET:
             time.sleep(self.poll)
             if (now := self.look()).records != last.records:
-                last = Sight(now.at, now.records, self.tree.cpu_seconds())
+                last = self._with_cpu(now)
         end = round(last.at - self.began, 2)
         self.timeline = [(at, there) for at, there in self.timeline if at < end]
         self.timeline.append((end, last.records))
@@ -151,7 +157,7 @@ def _measure(
     poll = _POLL * max(1.0, filled.partitions / _POLL_PARTITIONS)
     remote = f"s{tag}.{source.topic}"
     ends = Ends(bed.target, remote, filled.partitions)
-    watch = Watch(ends, tree, running, poll, began)
+    watch = Watch(ends, bed.brokers, tree, running, poll, began)
     records = count(wanted)
     try:
         first = watch.until(lambda _: ends.highest > _MARKERS)
@@ -178,6 +184,7 @@ def _measure(
             "megabytes_per_second": rate * filled.record_bytes / 1e6,
             "megabytes_per_cpu_second": _rate_of_cpu(first, last) * filled.record_bytes / 1e6,
             "cpu_seconds": last.cpu_seconds - first.cpu_seconds,
+            "brokers_cpu_seconds": last.brokers_cpu_seconds - first.brokers_cpu_seconds,
             "records_per_cpu_second": _rate_of_cpu(first, last),
         }
     if last.records - middle.records >= records // 4:

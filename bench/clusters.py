@@ -20,6 +20,11 @@ class Bed:
     target: LiveCluster
     folder: Path
 
+    @property
+    def brokers(self) -> list[int]:
+        """The pids of all brokers."""
+        return [pid for live in (self.source, self.target) for pid in live.cluster.pids.values()]
+
     def forget(self, topics: Collection[str]) -> None:
         """Delete topics of the source."""
         delete_topics(self.source, topics)
