@@ -166,6 +166,7 @@ def _measure(
     finally:
         running.stop()
         tree.close()
+        ends.close()
     found = read_content(bed.target, remote)
     figures = {
         "records": records,
