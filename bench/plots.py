@@ -110,13 +110,13 @@ def _draw_panel(
     high, low = top + 40, top + _PANEL_HEIGHT - 36
 
     def at(share: float, value: float) -> tuple[float, float]:
-        return first + 12 + (last - first - 24) * share, low - (low - high) * value / scale[-1]
+        return first + 22 + (last - first - 44) * share, low - (low - high) * value / scale[-1]
 
     yield _text(first, top + 14, panel.title, "start", "name")
     for tick in scale:
         y = at(0, tick)[1]
         yield f'<line class="grid" x1="{first:.1f}" y1="{y:.1f}" x2="{last:.1f}" y2="{y:.1f}"/>'
-        yield _text(first - 8, y + 4, short(tick), "end", "tick")
+        yield _text(first - 8, y + 4, f"{tick:,g}", "end", "tick")
     for place, share in zip(places, shares, strict=True):
         yield _text(at(share, 0)[0], low + 18, place, "middle", "tick")
     for number, (system, line) in enumerate(panel.lines.items()):
