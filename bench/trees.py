@@ -1,6 +1,8 @@
 """What a process and all its descendants cost, from /proc: CPU time, and proportional set size."""
 
+import ctypes
 import os
+import platform
 import threading
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -9,6 +11,9 @@ from pathlib import Path
 _TICK = os.sysconf("SC_CLK_TCK")
 _EVERY = 0.2
 _SIZE_EVERY = 5  # a sample of the size walks all pages, so only each fifth sample takes it
+_LIBC = ctypes.CDLL(None)
+_COMPARE = {"x86_64": 312, "aarch64": 272}  # the number of the system call `kcmp`
+_THEIR_MEMORY = 1
 _PARENT, _USER, _SYSTEM, _STARTED = 1, 11, 12, 19
 
 Identity = tuple[int, str]  # pid and start time: a recycled pid is another process
@@ -106,8 +111,21 @@ def _is_same(stats: dict[int, list[str]], pid: int, started: str) -> bool:
 
 def _size(pid: int) -> int:
     """Return the bytes of a process, shared pages divided among those that share them."""
+    if _is_in_its_parent(pid):
+        return 0
     with suppress(OSError):
         for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
             if line.startswith("Pss:"):
                 return int(line.split()[1]) * 1024
     return 0
+
+
+def _is_in_its_parent(pid: int) -> bool:
+    """Whether a process has no memory of its own yet: a JVM that starts a program would else count twice."""
+    number = _COMPARE.get(platform.machine())
+    if number is None:
+        return False
+    with suppress(OSError):
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return bool(_LIBC.syscall(number, pid, int(fields[_PARENT]), _THEIR_MEMORY, 0, 0) == 0)
+    return False

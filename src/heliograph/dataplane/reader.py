@@ -14,7 +14,6 @@ import pyarrow as pa
 from heliograph.dataplane.assignment import Assignment
 from heliograph.dataplane.chunks import (
     PUSH,
-    TICK,
     ChunkSection,
     chunk_row,
     encode_index,
@@ -72,7 +71,6 @@ class SliceReader:
         self._ring = open_ring(limits.chunk_bytes + _RESPONSE_HEADS)
         self._nap = _NAP
         self._asked_at = 0.0
-        self._unheard = False
         self._small = min(limits.chunk_bytes, limits.partition_bytes) // 8
         self._deadline = time.monotonic() + limits.epoch_seconds
         self._place_at = 0.0
@@ -150,12 +148,9 @@ class SliceReader:
                 self._fetcher.ask()
             if sections:
                 last = not large and not self._fetcher.ready(0)[0]
-                self._unheard = self._unheard or not last
                 yield self._row(encode_index(sections, last=last), response.buffer)
         if not self._fetcher.ready(0)[0]:
-            # After a last row the writer needs no tick for the moment, only that one pushes it.
-            yield from PUSH if self._unheard else (TICK,)
-            self._unheard = False
+            yield from PUSH
             if not busy:
                 self._keep_pace()
 
