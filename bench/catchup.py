@@ -128,7 +128,7 @@ def _start(bed: Bed, source: Source, system: str, tag: str) -> Running:
     filled = source.filled
     if system in LIMITS:
         remote = f"s{tag}.{source.topic}"
-        bed.target.create_topic(filled.partitions, name=remote)
+        bed.make_remote(remote, filled.partitions)
         return start_limit(system, bed, source.topic, remote, filled.compression)
     properties = flow_properties(
         bed.source,

@@ -6,7 +6,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.clusters import LiveCluster, start_live_cluster
+from tests.clusters import LiveCluster, eventually, start_live_cluster
 
 # What a round leaves behind is gone before the next begins to write. An index of 10 MB, which the broker maps, costs it
 # milliseconds of kernel time at its first entry (seen on Linux 6.18 and ext4): seconds, with thousands of partitions.
@@ -29,6 +29,15 @@ class Bed:
     def brokers(self) -> list[int]:
         """The pids of all brokers."""
         return [pid for live in (self.source, self.target) for pid in live.cluster.pids.values()]
+
+    def make_remote(self, topic: str, partitions: int) -> None:
+        """Make a topic of the target, for those who cannot; returns once its leaders are ready to write.
+
+        A broker takes any sequence number for the first of an unknown producer, so a first batch that comes too early
+        may be refused and the second be taken.
+        """
+        self.target.create_topic(partitions, name=topic)
+        eventually(lambda: len(self.target.end_offsets(topic)) == partitions)
 
     def forget(self, topics: Collection[str]) -> None:
         """Delete topics of the source."""

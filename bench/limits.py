@@ -79,7 +79,7 @@ def measure_brokers(bed: Bed, topic: str) -> dict[str, float]:
         response = fetcher.take(fetcher.ready(5.0)[0][0])
         assert response is not None, f"{topic}: the first fetch was lost"
         remote = f"sbrokers.{topic}"
-        bed.target.create_topic(bed.source.partition_count(topic), name=remote)
+        bed.make_remote(remote, bed.source.partition_count(topic))
         with closing(open_cluster("target", bed.target.bootstrap)) as downstream:
             producer, stamper = open_producer(downstream, remote)
             each = sum(
