@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from heliograph.dataplane.assignment import Assignment, Limits, Share
-from heliograph.dataplane.chunks import decode_index, open_row
+from heliograph.dataplane.chunks import Row, open_row
 from heliograph.dataplane.lease import Lease
 from heliograph.dataplane.reader import SliceReader
 from heliograph.dataplane.ring import BUFFERS, Borrower
@@ -78,46 +78,48 @@ def rows(source: LiveCluster) -> Iterator[Iterator[pa.RecordBatch]]:
     warm_cluster(endpoint(source)).close()
 
 
+def opened(batches: Iterator[pa.RecordBatch], borrower: Borrower) -> Iterator[Row]:
+    """Yield all rows; none is kept here."""
+    for batch in batches:
+        for number in range(batch.num_rows):
+            yield open_row(batch, number, borrower)
+
+
 def test_a_full_ring_ticks_until_something_comes_back_and_then_goes_on(
     rows: Iterator[pa.RecordBatch],
 ) -> None:
-    borrower = Borrower()
     held: list[memoryview] = []
     ticks = 0
-    for row in rows:
-        index, chunk = open_row(row, borrower) if row.num_rows else (b"", None)
-        if chunk is None:
-            ticks += row.num_rows
-            if len(held) == BUFFERS and ticks > 3:
+    its_rows = opened(rows, Borrower())
+    for row in its_rows:
+        if row.chunk is None:
+            ticks += 1
+            if len(held) == BUFFERS and ticks > 6:
                 break
         else:
-            held.append(chunk)
+            held.append(row.chunk)
             ticks = 0
-        del index, chunk
     assert len(held) == BUFFERS
 
+    del row
     held.clear()
     seen = 0
-    for row in rows:
-        index, chunk = open_row(row, borrower) if row.num_rows else (b"", None)
-        for section in decode_index(index):
-            assert chunk is not None
-            found = find_batches(chunk, section.start, section.end)
-            seen = sum((read_header(chunk, start).records for start, _ in found), seen)
+    for row in its_rows:
+        for section in row.sections:
+            assert row.chunk is not None
+            found = find_batches(row.chunk, section.start, section.end)
+            seen = sum((read_header(row.chunk, start).records for start, _ in found), seen)
             if section.upstream == RECORDS:
                 return
     pytest.fail(f"the epoch ended after {seen} more records")
 
 
 def test_an_epoch_does_not_end_before_everything_came_back(rows: Iterator[pa.RecordBatch]) -> None:
-    borrower = Borrower()
-    held = [open_row(row, borrower)[1] for row in islice(rows, 1)]
+    its_rows = opened(rows, Borrower())
+    held = [row.chunk for row in islice(its_rows, 1)]
     after = 0
-    for row in rows:
-        if row.num_rows:
-            index, chunk = open_row(row, borrower)
-            after = after + 1 if chunk is None else 0
-            del index, chunk
-        if after > 20:  # only ticks for so long: the epoch is over but for what is held
+    for row in its_rows:
+        after = after + 1 if row.chunk is None else 0
+        if after > 40:  # only ticks for so long: the epoch is over but for what is held
             held.clear()
     assert not held

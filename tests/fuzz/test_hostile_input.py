@@ -17,9 +17,10 @@ from heliograph.config.access import parse_entries
 from heliograph.config.mistakes import InvalidSetting, UnreadableFile
 from heliograph.config.properties import parse_json, parse_properties, properties_of, read_file
 from heliograph.config.providers import resolve
-from heliograph.dataplane.chunks import decode_index
+from heliograph.dataplane.chunks import decode_row
 from heliograph.dataplane.lease_server import LeaseServer
 from heliograph.dataplane.packing import Packer
+from heliograph.dataplane.ring import Borrower
 from heliograph.dataplane.slots import open_slot
 from heliograph.errors import ConfigError, CorruptRecord
 from heliograph.model import ProducerIdentity
@@ -160,9 +161,11 @@ def test_a_small_batch_that_is_large_inside_is_passed_and_not_merged() -> None:
     assert sent.payload == folded[61:]
 
 
-def test_an_index_that_counts_backwards_ends() -> None:
+def test_a_row_that_counts_backwards_ends() -> None:
     with pytest.raises(CorruptRecord, match="claims -3 aborted transactions"):
-        list(decode_index(b"\0" + struct.pack(">iiiqi", 0, 0, 0, 0, -3)))
+        decode_row(
+            memoryview(struct.pack(">BiiiiqI", 0, 1, 0, 0, 0, 0, -3 & 0xFFFFFFFF)), Borrower()
+        )
 
 
 def test_an_assignment_that_is_cut_is_not_taken_for_a_smaller_one() -> None:

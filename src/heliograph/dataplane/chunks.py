@@ -1,20 +1,17 @@
-"""The rows of the stream: a chunk is the record part of one fetch response, with an index beside it.
+"""The rows of the stream: a chunk is the record part of one fetch response, with an index before it.
 
-    column  type    content
-    index   binary  flags in one byte: 1 if nothing more is there for the moment, 2 if the chunk is elsewhere;
-                    then one section per partition of the response, and at the end where the chunk is if it is
-                    elsewhere; empty for a tick
-    chunk   binary  the fetch response as the broker sent it; null if it is elsewhere, and for a tick
-
+    row      empty for a tick; else flags u8 (1 if nothing more is there for the moment, 2 if the chunk is
+             elsewhere), the number of sections i32, the sections, and then the chunk or where it is
     section  slot i32, start i32 and end i32 of its batches in the chunk, next upstream offset i64,
              aborted transactions i32, then per transaction its producer i64 and first offset i64
 
-A tick pushes the row before it through the JVM, which asks for the next row before it hands over the current one;
-an empty batch after the tick does the same for the tick.
+Spark's JVM puts rows into pairs for the writer (`ROWS_PER_BATCH`), and hands a pair over when it has seen the row
+after it. So the last row of the moment is followed by ticks, in the same Arrow batch: one where it ends its pair,
+which is so after the first, and two where it begins one.
 """
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -22,17 +19,14 @@ import pyarrow as pa
 from heliograph.dataplane.ring import REFERENCE_SIZE, Borrower, Reference
 from heliograph.errors import CorruptRecord
 
-SCHEMA = pa.schema([("index", pa.binary()), ("chunk", pa.binary())])
+SCHEMA = pa.schema([("row", pa.binary())])
+ROWS_PER_BATCH = 2
 
+_HEAD = struct.Struct(">Bi")
 _SECTION = struct.Struct(">iiiqi")
 _ABORTED = struct.Struct(">qq")
-_OFFSETS = struct.Struct("<ii")
+_OFFSETS = struct.Struct("<4i")
 _LAST, _ELSEWHERE = 1, 2
-
-_NO_CHUNK = pa.array([None], pa.binary())
-TICK = pa.RecordBatch.from_pylist([{"index": b"", "chunk": None}], schema=SCHEMA)
-EMPTY = pa.RecordBatch.from_pylist([], schema=SCHEMA)
-PUSH = (TICK, EMPTY)
 
 
 class ChunkSection(NamedTuple):
@@ -48,56 +42,79 @@ class ChunkSection(NamedTuple):
     aborted: tuple[tuple[int, int], ...] = ()
 
 
-def encode_index(sections: list[ChunkSection], *, last: bool = False) -> bytes:
-    parts = [bytes([_LAST if last else 0])]
+class Row(NamedTuple):
+    """What a writer is given. `is_last` if the source had nothing more when it was made; a tick has no chunk."""
+
+    sections: Sequence[ChunkSection]
+    chunk: memoryview | None
+    is_last: bool
+
+
+def encode_row(
+    sections: Sequence[ChunkSection], chunk: memoryview | Reference, *, is_last: bool = False
+) -> bytes:
+    """Return a row with its chunk, or with where that is."""
+    elsewhere = isinstance(chunk, Reference)
+    parts: list[bytes | memoryview] = [
+        _HEAD.pack(is_last * _LAST | elsewhere * _ELSEWHERE, len(sections))
+    ]
     for slot, start, end, upstream, aborted in sections:
         parts.append(_SECTION.pack(slot, start, end, upstream, len(aborted)))
         parts += [_ABORTED.pack(*transaction) for transaction in aborted]
+    parts.append(chunk.encode() if isinstance(chunk, Reference) else chunk)
     return b"".join(parts)
 
 
-def decode_index(index: bytes) -> Iterator[ChunkSection]:
-    at = 1
-    while at < len(index):
-        if len(index) - at < _SECTION.size:
-            raise CorruptRecord(
-                f"the index of a chunk ends {len(index) - at} bytes into a section."
-            )
-        slot, start, stop, upstream, count = _SECTION.unpack_from(index, at)
-        at += _SECTION.size
-        end = at + count * _ABORTED.size
-        if not at <= end <= len(index):
-            raise CorruptRecord(f"the index of a chunk claims {count} aborted transactions.")
-        aborted = tuple(_ABORTED.iter_unpack(index[at:end]))
-        yield ChunkSection(slot, start, stop, upstream, aborted)
-        at = end
+def decode_row(row: memoryview, borrower: Borrower) -> Row:
+    """Return what a row holds; its chunk, if that is elsewhere, is borrowed once."""
+    if not row:
+        return Row((), None, is_last=True)
+    try:
+        flags, count = _HEAD.unpack_from(row)
+        at = _HEAD.size
+        sections = []
+        for _ in range(count):
+            slot, start, end, upstream, transactions = _SECTION.unpack_from(row, at)
+            at += _SECTION.size
+            after = at + transactions * _ABORTED.size
+            aborted = tuple(_ABORTED.iter_unpack(row[at:after])) if transactions else ()
+            if len(aborted) != transactions:
+                raise CorruptRecord(f"a row claims {transactions} aborted transactions.")
+            at = after
+            sections.append(ChunkSection(slot, start, end, upstream, aborted))
+    except struct.error as exc:
+        raise CorruptRecord(f"a row of {len(row)} bytes ends early.") from exc
+    if not flags & _ELSEWHERE:
+        return Row(sections, row[at:], bool(flags & _LAST))
+    if len(row) - at != REFERENCE_SIZE:
+        raise CorruptRecord(f"a row says in {len(row) - at} bytes where its chunk is.")
+    return Row(sections, borrower.open(row[at:]), bool(flags & _LAST))
 
 
-def is_last(index: bytes) -> bool:
-    """Whether the source had nothing more when this row was made."""
-    return bool(index and index[0] & _LAST)
+def open_row(batch: pa.RecordBatch, number: int, borrower: Borrower) -> Row:
+    """Return one row of a batch; a chunk that is in it shares the memory of the batch."""
+    content = batch.column(0)[number].as_buffer()
+    return decode_row(memoryview(content).cast("B") if content.size else memoryview(b""), borrower)
 
 
-def chunk_row(index: bytes, buffer: memoryview) -> pa.RecordBatch:
-    """Return a one-row batch around `buffer`, which Arrow shares and does not copy."""
-    offsets = pa.py_buffer(_OFFSETS.pack(0, buffer.nbytes))
-    chunk = pa.Array.from_buffers(pa.binary(), 1, [None, offsets, pa.py_buffer(buffer)])
-    return pa.RecordBatch.from_arrays([pa.array([index], pa.binary()), chunk], schema=SCHEMA)
+class Rows:
+    """Makes the Arrow batches of one reader; what it knows is where in its pair the next row will be."""
+
+    def __init__(self) -> None:
+        self._in_pair = 0
+
+    def batch(self, row: bytes, *, push: bool) -> pa.RecordBatch:
+        """Return a batch with this row, which is handed over at once with `push`, and else with the next one."""
+        ticks = ROWS_PER_BATCH - self._in_pair if push else 0
+        self._in_pair = (self._in_pair + 1 + ticks) % ROWS_PER_BATCH
+        return _batch(row, 1 + ticks)
 
 
-def reference_row(index: bytes, reference: Reference) -> pa.RecordBatch:
-    """Return a one-row batch that says where a chunk is."""
-    whole = b"".join((bytes([index[0] | _ELSEWHERE]), index[1:], reference.encode()))
-    offsets = pa.py_buffer(_OFFSETS.pack(0, len(whole)))
-    column = pa.Array.from_buffers(pa.binary(), 1, [None, offsets, pa.py_buffer(whole)])
-    return pa.RecordBatch.from_arrays([column, _NO_CHUNK], schema=SCHEMA)
+def _batch(row: bytes, count: int) -> pa.RecordBatch:
+    """Return `row` with ticks after it, `count` rows in all."""
+    offsets = pa.py_buffer(_OFFSETS.pack(0, len(row), len(row), len(row)))
+    rows = pa.Array.from_buffers(pa.binary(), count, [None, offsets, pa.py_buffer(row)])
+    return pa.RecordBatch.from_arrays([rows], schema=SCHEMA)
 
 
-def open_row(row: pa.RecordBatch, borrower: Borrower) -> tuple[bytes, memoryview | None]:
-    """Return the index of a row and a view of its chunk, which is borrowed once; a tick has neither."""
-    index = row.column(0)[0].as_py()
-    if not index:
-        return index, None
-    if index[0] & _ELSEWHERE:
-        return index[:-REFERENCE_SIZE], borrower.open(index[-REFERENCE_SIZE:])
-    return index, memoryview(row.column(1)[0].as_buffer()).cast("B")
+TICKS = _batch(b"", ROWS_PER_BATCH)  # wakes the writer, and hands over whatever waits

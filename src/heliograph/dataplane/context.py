@@ -26,7 +26,7 @@ _SETTINGS = {
     "spark.driver.bindAddress": LOOPBACK,
     "spark.buffer.size": "64",
     "spark.sql.execution.python.udf.buffer.size": "64",
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "1",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "2",  # chunks.ROWS_PER_BATCH
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.python.daemon.module": "heliograph.dataplane.daemon",
     "spark.speculation": "false",

@@ -74,9 +74,13 @@ class Packer:
             return Verdict.REENCODE
         return judge(header, size, target_max_bytes=self._limit)
 
-    def add(self, view: memoryview, header: BatchHeader | None) -> Iterator[Outgoing]:
-        """Take one source batch; yield what is ready to be sent."""
+    def add(
+        self, view: memoryview, header: BatchHeader | None, *, alone: bool = False
+    ) -> Iterator[Outgoing]:
+        """Take one source batch; yield what is ready to be sent. One that is `alone` has none to be merged with."""
         verdict = self.verdict(header, len(view))
+        if alone and verdict is Verdict.MERGE:
+            verdict = Verdict.PASS
         self._verdicts[verdict.value] += 1
         if header is None or verdict is Verdict.REENCODE:
             yield from self.add_records(view, unpack(view))

@@ -12,16 +12,10 @@ from uuid import UUID
 import pyarrow as pa
 
 from heliograph.dataplane.assignment import Assignment
-from heliograph.dataplane.chunks import (
-    PUSH,
-    ChunkSection,
-    chunk_row,
-    encode_index,
-    reference_row,
-)
+from heliograph.dataplane.chunks import TICKS, ChunkSection, Rows, encode_row
 from heliograph.dataplane.latency import Taken, taken
 from heliograph.dataplane.lease import Lease
-from heliograph.dataplane.ring import open_ring
+from heliograph.dataplane.ring import Reference, open_ring
 from heliograph.dataplane.warm import warm_cluster
 from heliograph.errors import ClusterUnreachable, CorruptRecord, KafkaFault
 from heliograph.kafka.faults import LOST_TOPIC, OFFSET_OUT_OF_RANGE, error_name, is_retriable
@@ -32,6 +26,7 @@ from heliograph.kafka.fetch import (
     FetchLimits,
     Response,
     Section,
+    Session,
     Subject,
 )
 from heliograph.kafka.transport import no_room
@@ -41,8 +36,10 @@ _IDLE_WAIT = 0.5
 _PLACE_EVERY = 0.5
 _REPORT_EVERY = 1.0
 _NAP, _LONGEST_NAP = 0.001, 0.05
-_REST, _LONGEST_REST = 2.0, 0.01
+_REST, _REST_PER_OFFSET, _OFFSETS, _LONGEST_REST = 2.0, 0.002, 2, 0.01
 _RESPONSE_HEADS = 256 << 10  # beside its records, what a response says of thousands of partitions
+
+_Found = tuple[list[ChunkSection], memoryview | Reference]
 
 
 class SliceReader:
@@ -69,7 +66,11 @@ class SliceReader:
             for s in assignment.shares
         )
         self._ring = open_ring(limits.chunk_bytes + _RESPONSE_HEADS)
+        self._rows = Rows()
         self._nap = _NAP
+        self._busy = False
+        self._advanced = 0  # offsets since the last rest
+        self._called = True  # what the driver said before now is not heard yet
         self._small = min(limits.chunk_bytes, limits.partition_bytes) // 8
         self._deadline = time.monotonic() + limits.epoch_seconds
         self._place_at = 0.0
@@ -97,11 +98,13 @@ class SliceReader:
     def _ended(self) -> bool:
         if time.monotonic() >= self._deadline:
             return True
-        for message in self._lease.poll():
-            for slot in message.get("drop", ()):
-                self._fetcher.remove(slot)
-            if message.get("end"):
-                return True
+        if self._called:
+            self._called = False
+            for message in self._lease.poll():
+                for slot in message.get("drop", ()):
+                    self._fetcher.remove(slot)
+                if message.get("end"):
+                    return True
         return False
 
     def _place(self) -> None:
@@ -117,7 +120,7 @@ class SliceReader:
         """Stay until the writer needs no chunk any more; it opens them in this process."""
         while self._ring is not None and not self._ring.is_idle():
             self._lease.poll()
-            yield from PUSH
+            yield TICKS
             self._take_nap()
 
     def _take_nap(self) -> None:
@@ -126,37 +129,55 @@ class SliceReader:
 
     def _handed_on(self) -> Iterator[pa.RecordBatch]:
         if self._ring is not None and self._ring.is_full():
-            # The last row is still in the JVM, and a writer hears answers only when it is given a row.
-            yield from PUSH
+            # The last row may still be in the JVM, and a writer hears answers only when it is given a row.
+            self._called = True
+            yield TICKS
             self._take_nap()
             return
         self._nap = _NAP
         wait = min(_IDLE_WAIT, max(self._deadline - time.monotonic(), 0.0))
-        sessions, _ = self._fetcher.ready(wait, [self._lease.fileno()])
-        began, busy = time.monotonic(), False
+        sessions, called = self._fetcher.ready(wait, [self._lease.fileno()])
+        self._called = bool(called)
+        began, self._busy = time.monotonic(), False
+        found: _Found | None = None
+        for new in self._taken(sessions):
+            if found is not None:
+                yield self._rows.batch(encode_row(*found), push=False)
+            found = new
+        if found is None:
+            yield TICKS
+            return
+        more = self._fetcher.asking and bool(self._fetcher.ready(0)[0])
+        yield self._rows.batch(encode_row(*found, is_last=not more), push=not more)
+        if not self._busy and not more:
+            time.sleep(self._rest(time.monotonic() - began))
+
+    def _taken(self, sessions: list[Session]) -> Iterator[_Found]:
+        """Yield what the brokers sent; who sent much is asked again at once, since more is on its way."""
         for session in sessions:
             response = self._fetcher.take(session, self._ring.room if self._ring else no_room)
             if response is None:
                 continue
             sections = self._sections(response)
-            # A large response means that more is on its way: the writer shall not stop for answers.
-            large = response.buffer.nbytes >= self._small
-            if large:
-                busy = True
+            if response.buffer.nbytes >= self._small:
+                self._busy = True
                 self._fetcher.ask()
             if sections:
-                last = not large and not self._fetcher.ready(0)[0]
-                yield self._row(encode_index(sections, last=last), response.buffer)
-        if not self._fetcher.ready(0)[0]:
-            yield from PUSH
-            if not busy:
-                # Some records come together meanwhile: a response costs as much for one as for a hundred. On a machine
-                # with nothing else to do that is a millisecond.
-                time.sleep(min(_REST * (time.monotonic() - began), _LONGEST_REST))
+                yield sections, self._lent(response.buffer)
 
-    def _row(self, index: bytes, chunk: memoryview) -> pa.RecordBatch:
+    def _rest(self, took: float) -> float:
+        """Return how long to let records come together: a response costs as much for one as for a hundred.
+
+        The shorter the fewer came, who may not be waited for; longer where the machine is slow.
+        """
+        few = min(self._advanced, _OFFSETS)
+        self._advanced = 0
+        return min(max(_REST * took, _REST_PER_OFFSET * few), _LONGEST_REST)
+
+    def _lent(self, chunk: memoryview) -> memoryview | Reference:
+        """Return where a chunk is for the writer; one that is not in the ring is copied before the next is taken."""
         reference = self._ring.lend(chunk) if self._ring else None
-        return chunk_row(index, chunk) if reference is None else reference_row(index, reference)
+        return memoryview(bytes(chunk)) if reference is None else reference
 
     def _sections(self, response: Response) -> list[ChunkSection]:
         sections = []
@@ -193,6 +214,7 @@ class SliceReader:
         else:
             upstream = next_offset_of(buffer, last.start)
         if upstream > position:
+            self._advanced += upstream - position
             position, self._epochs[slot] = upstream, epoch
         self._positions[slot] = position
         self._fetcher.moved(slot, position, self._epochs[slot])

@@ -116,7 +116,7 @@ class Borrower:
         self._memory: mmap.mmap | None = None
         self._open: weakref.WeakSet[_Loan] = weakref.WeakSet()
 
-    def open(self, encoded: bytes) -> memoryview:
+    def open(self, encoded: bytes | memoryview) -> memoryview:
         """Return a view of a chunk, once for each reference; it is given back when its last slice is gone."""
         reference = Reference._make(_REFERENCE.unpack(encoded))
         if reference.mark != self._mark:

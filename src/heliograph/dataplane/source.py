@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from heliograph.dataplane.writer import SliceWriter
 
 FORMAT = "heliograph"
-SQL_SCHEMA = "index binary, chunk binary"
+SQL_SCHEMA = "row binary"  # as chunks.py has it, which tasks alone import
 WARM_UP = "warm.up"  # an option: walk every step of an epoch without a flow
 
 
@@ -59,11 +59,11 @@ class MirrorStreamReader(DataSourceStreamReader):
         return [SlicePartition(end["epoch"]) for _ in range(int(self._options["slices"]))]
 
     def read(self, partition: InputPartition) -> Iterator["pa.RecordBatch"]:
-        from heliograph.dataplane.chunks import TICK  # noqa: PLC0415
+        from heliograph.dataplane.chunks import TICKS  # noqa: PLC0415
         from heliograph.dataplane.reader import SliceReader  # noqa: PLC0415
 
         if WARM_UP in self._options:
-            yield TICK
+            yield TICKS
             return
         lease = _take_lease(self._options, "reader", partition.value)
         try:

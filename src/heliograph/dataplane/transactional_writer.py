@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 
 from heliograph.dataplane.assignment import Assignment, Ledger
-from heliograph.dataplane.chunks import decode_index
+from heliograph.dataplane.chunks import Row
 from heliograph.dataplane.lease import Lease
 from heliograph.dataplane.writer import SliceWriter
 from heliograph.errors import FlowFenced, KafkaFault
@@ -40,21 +40,22 @@ class TransactionalWriter(SliceWriter):
         if self._book is not None:
             self._book.close()
 
-    def _write_chunk(self, index: bytes, chunk: memoryview | None) -> None:
+    def _write_row(self, row: Row) -> bool:
         book = self._book
         if book is None:
-            return
-        if chunk is not None:
-            slots = [self._slots[section.slot] for section in decode_index(index)]
+            return True
+        if row.sections:
+            slots = [self._slots[section.slot] for section in row.sections]
             if not book.transactions.is_open:
                 self._opened_at = time.monotonic()
             book.transactions.join([slot.share.remote for slot in slots if not slot.stopped])
-        super()._write_chunk(index, chunk)
+        is_last = super()._write_row(row)
         if (
             book.transactions.is_open
             and time.monotonic() - self._opened_at >= self._terms.commit_seconds
         ):
             self._commit(book)
+        return is_last
 
     def _commit(self, book: "_Book") -> None:
         while not self._producer.idle:

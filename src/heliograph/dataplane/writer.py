@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from heliograph.dataplane.assignment import Assignment
-from heliograph.dataplane.chunks import ChunkSection, decode_index, is_last, open_row
+from heliograph.dataplane.chunks import ChunkSection, Row, open_row
 from heliograph.dataplane.latency import LatencyBuckets
 from heliograph.dataplane.lease import Lease
 from heliograph.dataplane.packing import Packer, RecordTooLarge
@@ -96,12 +96,17 @@ class SliceWriter:
         else:
             slot.advance()
 
-    def write(self, rows: Iterable[pa.RecordBatch]) -> None:
+    def write(self, batches: Iterable[pa.RecordBatch]) -> None:
         """Write every row, then wait until the target has acknowledged all of it."""
         try:
-            for row in rows:
-                if row.num_rows:
-                    self._write_row(row)
+            for batch in batches:
+                is_last = False
+                for number in range(batch.num_rows):
+                    is_last = self._write_row(open_row(batch, number, self._borrower))
+                    if not is_last:
+                        self._send_on(is_last=False)
+                if is_last:
+                    self._send_on(is_last=True)
             while not self._producer.idle:
                 self._pump(_WAIT)
         except FlowFenced as exc:
@@ -113,35 +118,36 @@ class SliceWriter:
         """Tell that somebody else has the flow now: it must not be taken back."""
         self._lease.send({"failed": {"kind": "fenced", "reason": str(exc)}})
 
-    def _write_row(self, row: pa.RecordBatch) -> None:
-        index, chunk = open_row(row, self._borrower)
-        self._write_chunk(index, chunk)
+    def _write_row(self, row: Row) -> bool:
+        """Offer the chunk of a row to the producer; return whether nothing more is there for the moment.
 
-    def _write_chunk(self, index: bytes, chunk: memoryview | None) -> None:
-        """Send a chunk; a tick has none."""
+        Who calls may not keep the row: its buffer goes back when its last batch is stored.
+        """
+        sections, chunk, is_last = row
         if chunk is not None:
-            for section in decode_index(index):
+            for section in sections:
                 self._write_section(chunk, section)
-        self._pump(0.0)
-        # While more is coming, the next row is asked for when half a chunk at most is not on its way. That bounds
-        # memory; and with partitions of the next chunk beside those of this one, a request carries more batches.
-        more = chunk is not None and not is_last(index)
-        while self._producer.unsent_bytes > (self._limits.chunk_bytes // 2 if more else 0):
-            self._pump(_WAIT)
-        if not more:
-            self._hear_answers()
-        if chunk is None and self._producer.idle and time.monotonic() >= self._collect_at:
-            self._collect_at = time.monotonic() + _COLLECT_EVERY
-            self._borrower.collect()
+        return is_last
 
-    def _hear_answers(self) -> None:
-        """Wait a little for answers, which would else wait for the next row; not if that is on its way."""
+    def _send_on(self, *, is_last: bool) -> None:
+        """Send what may be sent, and hear answers: for a moment, if no row is on its way that would wait for it.
+
+        While more is coming, the next row is asked for when half a chunk at most is not on its way. That bounds memory;
+        and with partitions of the next chunk beside those of this one, a request carries more batches.
+        """
         until = time.monotonic() + _ANSWERS
-        while not self._producer.idle and not self._borrower.more_is_coming():
+        left = _ANSWERS if is_last and not self._borrower.more_is_coming() else 0.0
+        self._pump(min(left, _GLANCE))
+        while self._producer.unsent_bytes > (0 if is_last else self._limits.chunk_bytes // 2):
+            self._pump(_WAIT)
+        while is_last and not self._producer.idle and not self._borrower.more_is_coming():
             left = until - time.monotonic()
             if left <= 0:
                 break
             self._pump(min(left, _GLANCE))
+        if self._producer.idle and time.monotonic() >= self._collect_at:
+            self._collect_at = time.monotonic() + _COLLECT_EVERY
+            self._borrower.collect()
 
     def _write_section(self, chunk: memoryview, section: ChunkSection) -> None:
         slot = self._slots[section.slot]
@@ -173,7 +179,8 @@ class SliceWriter:
             view = chunk[at : at + extent.size]
             header = read_header(view, 0) if view[MAGIC_AT] >= 2 else None
             fresh = not slot.behind and first_offset_of(header) >= slot.read_to
-            if fresh and header is not None and is_lone(header):
+            alone = extent.size == section.end - section.start
+            if fresh and not alone and header is not None and is_lone(header):
                 after = yield from packer.add_lone(chunk, at, section.end)
                 if after > at:
                     at = after
@@ -185,7 +192,7 @@ class SliceWriter:
             if header is not None and not transactions.delivers(header):
                 self._verdicts["dropped"] += 1
             elif fresh:
-                yield from packer.add(view, header)
+                yield from packer.add(view, header, alone=alone)
             elif next_offset_of(view, 0) > slot.read_to:
                 exact = packer.verdict(header, extent.size) is Verdict.PASS
                 records = self._left(slot, view, header, exact=exact)

@@ -18,7 +18,7 @@ says where it parted, in tag 0, instead of sending other records from the same o
 import select
 import struct
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import NamedTuple
@@ -42,6 +42,7 @@ _RESPONSE = struct.Struct(">ihi")
 _I32 = struct.Struct(">i")
 _PARTED = struct.Struct(">iq")
 _DIVERGING_EPOCH = 0
+_NONE = write_uvarint(1)  # an array without members
 _ABORTED = struct.Struct(">qqb")
 
 
@@ -164,6 +165,11 @@ class Fetcher:
     def homeless(self) -> bool:
         """Whether some partition has no leader that is being asked."""
         return bool(self._homeless)
+
+    @property
+    def asking(self) -> bool:
+        """Whether some broker owes a response."""
+        return any(session.waiting for session in self._sessions.values())
 
     def place(self) -> str | None:
         """Give every homeless partition to its leader's session; say why one is still without."""
@@ -352,7 +358,9 @@ def _encode_topics(version: int, subjects: Iterable[Subject], max_bytes: int) ->
     return b"".join(parts)
 
 
-def _encode_forgotten(version: int, subjects: Iterable[Subject]) -> bytes:
+def _encode_forgotten(version: int, subjects: Collection[Subject]) -> bytes:
+    if not subjects:
+        return _NONE
     grouped = _by_topic(version, subjects)
     parts = [write_uvarint(len(grouped) + 1)]
     for key, members in grouped.items():

@@ -155,11 +155,13 @@ class Producer:
             timeout = min(timeout, max(self._retry_at - time.monotonic(), 0.0))
         buffered = [n for n, channel in channels.items() if channel.pending()]
         readable, _, _ = select.select([*nodes, *also], [], [], 0.0 if buffered else timeout)
-        for node in dict.fromkeys([*buffered, *(nodes[fd] for fd in readable if fd in nodes)]):
+        answered = dict.fromkeys([*buffered, *(nodes[fd] for fd in readable if fd in nodes)])
+        for node in answered:
             self._take(node)
-        self._lose_silent()
-        if readable or buffered:
+        if answered:
             self._send()
+        else:
+            self._lose_silent()
         return [fd for fd in readable if fd not in nodes]
 
     def close(self) -> None:

@@ -4,13 +4,14 @@ from collections.abc import Callable, Iterable
 from contextlib import closing
 from typing import Any, cast
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from heliograph.dataplane import writer
 from heliograph.dataplane.assignment import Assignment, LaneShare, Limits, Share, decode_assignment
-from heliograph.dataplane.chunks import ChunkSection, chunk_row, encode_index
+from heliograph.dataplane.chunks import ChunkSection, Rows, encode_row
 from heliograph.dataplane.lease import Lease
 from heliograph.dataplane.placing import PlacedLane, encode_stretch, key_of, place, stretches
 from heliograph.dataplane.placing_writer import PlacingWriter
@@ -224,6 +225,10 @@ def _slow_target(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writer, "Producer", SlowTarget)
 
 
+def one_row(section: ChunkSection, batch: bytes) -> pa.RecordBatch:
+    return Rows().batch(encode_row([section], memoryview(batch)), push=False)
+
+
 def open_writer(told: Told, sources: int = 3, count: int = 2) -> PlacingWriter:
     return PlacingWriter(cast("Lease", told), assignment(sources, count))
 
@@ -241,8 +246,8 @@ def test_a_position_never_passes_a_record_that_is_not_stored(
         for slot, contents in sections:
             batch, records = sources[slot].write(contents)
             sent += [(slot, r) for r in records]
-            index = encode_index([ChunkSection(slot, 0, len(batch), sources[slot].offset)])
-            rows.append(chunk_row(index, memoryview(batch)))
+            section = ChunkSection(slot, 0, len(batch), sources[slot].offset)
+            rows.append(one_row(section, batch))
 
         def watched(lane: int) -> None:
             target.store(lane)
@@ -297,9 +302,7 @@ def test_a_record_that_is_too_large_stops_its_partition_alone() -> None:
     with closing(open_writer(told)) as placing:
         small = encode_body(b"a", b"v")
         batch, _ = Batches().write([small, encode_body(b"b", bytes(1 << 20)), small])
-        row = chunk_row(encode_index([ChunkSection(0, 0, len(batch), 503)]), memoryview(batch))
-
-        placing.write([row])
+        placing.write([one_row(ChunkSection(0, 0, len(batch), 503), batch)])
 
     (stop,) = told.all("stopped")
     assert (stop["slot"], stop["upstream"], stop["kind"]) == (0, 501, "too-large")

@@ -5,15 +5,9 @@ import sys
 
 import pytest
 
-from heliograph.dataplane.chunks import (
-    ChunkSection,
-    decode_index,
-    encode_index,
-    is_last,
-    open_row,
-    reference_row,
-)
+from heliograph.dataplane.chunks import ChunkSection, decode_row, encode_row
 from heliograph.dataplane.ring import BUFFERS, Borrower, Reference, Ring, RingLost
+from heliograph.errors import CorruptRecord
 
 SIZE = 1 << 20
 
@@ -113,13 +107,24 @@ def test_a_row_refers_to_its_chunk() -> None:
     ring = Ring(SIZE)
     sections = [ChunkSection(3, 10, 20, 99, ((1, 2),))]
 
-    row = reference_row(encode_index(sections, last=True), fill(ring, b"c" * SIZE))
-    index, chunk = open_row(row, Borrower())
+    row = encode_row(sections, fill(ring, b"c" * SIZE), is_last=True)
+    found = decode_row(memoryview(row), Borrower())
 
-    assert list(decode_index(index)) == sections
-    assert is_last(index)
-    assert chunk is not None
-    assert chunk.tobytes() == b"c" * SIZE
+    assert found.sections == sections
+    assert found.is_last
+    assert found.chunk is not None
+    assert found.chunk.tobytes() == b"c" * SIZE
+    del found
+    assert ring.is_idle()
+    ring.close()
+
+
+def test_a_row_that_does_not_say_where_its_chunk_is_is_refused() -> None:
+    ring = Ring(SIZE)
+    row = encode_row([], fill(ring, b"c" * SIZE))
+
+    with pytest.raises(CorruptRecord, match="where its chunk is"):
+        decode_row(memoryview(row)[:-1], Borrower())
     ring.close()
 
 
