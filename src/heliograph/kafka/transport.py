@@ -32,6 +32,7 @@ _MAX_PARTS = 512  # buffers per sendmsg; the kernel's limit (IOV_MAX) is 1024
 _MAX_FRAME = 512 << 20
 _PROMPT_BYTES = 16 << 20  # a larger answer may take that many times the timeout
 _LENGTH = struct.Struct(">i")
+_REQUEST = struct.Struct(">hhi")
 _SESSION_PART = 0.8  # of a session's life, after which to log in again (KIP-368)
 _SESSION_LEAST = 1.1  # seconds; a broker hangs up on who comes again within one
 
@@ -53,6 +54,8 @@ class Channel:
         self.host = host
         self.port = port
         self._client_id = endpoint.client_id
+        name = self._client_id.encode()
+        self._name = struct.pack(">h", len(name)) + name
         self.correlation = 0
         self._versions: dict[int, tuple[int, int]] = {}
         self._hurried = False
@@ -102,8 +105,7 @@ class Channel:
     def next_header(self, api_key: int, version: int, *, flexible: bool) -> bytes:
         """Return the header of the next request; its response must be read in this order."""
         self.correlation = (self.correlation + 1) & 0x7FFFFFFF
-        name = self._client_id.encode()
-        head = struct.pack(">hhih", api_key, version, self.correlation, len(name)) + name
+        head = _REQUEST.pack(api_key, version, self.correlation) + self._name
         return head + b"\0" if flexible else head
 
     def send(self, parts: Sequence[Part]) -> None:
@@ -141,19 +143,20 @@ class Channel:
 
     def _read_into(self, buffer: bytearray, room: Room = no_room) -> memoryview:
         head = bytearray(4)
-        self._fill(memoryview(head), self._deadline(0))
+        self._fill(memoryview(head))
         (size,) = _LENGTH.unpack(head)
         if not 4 <= size <= _MAX_FRAME:
             raise CorruptRecord(f"{self.host}:{self.port} sent a frame of {size} bytes")
-        deadline = self._deadline(size)
         offered = room(size)
         if offered is not None:
-            self._fill(offered[:size], deadline)
-            return offered[:size]
+            view = offered[:size]
+            self._fill(view)
+            return view
         if size > len(buffer):
             # No room is made yet for what is only announced.
             buffer = bytearray(min(size, _PROMPT_BYTES))
         got = min(size, len(buffer))
+        deadline = self._deadline(size)
         self._fill(memoryview(buffer)[:got], deadline)
         while got < size:
             buffer += bytes(min(got, size - got))
@@ -193,13 +196,18 @@ class Channel:
             )
         return response
 
-    def _fill(self, view: memoryview, deadline: float) -> None:
-        while view:
+    def _fill(self, view: memoryview, deadline: float | None = None) -> None:
+        """Receive as many bytes as `view` has; most come at once, so a deadline is made for those that do not."""
+        while True:
             got = self._socket.recv_into(view)
+            if got == len(view):
+                return
             if got == 0:
                 raise ConnectionResetError(f"{self.host}:{self.port} closed the connection")
             view = view[got:]
-            if view and time.monotonic() > deadline:
+            if deadline is None:
+                deadline = self._deadline(len(view))
+            if time.monotonic() > deadline:
                 # A socket's timeout is for each part: bytes that trickle in never meet it.
                 raise TimeoutError(f"{self.host}:{self.port} did not finish an answer in time")
 
