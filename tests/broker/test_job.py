@@ -4,6 +4,7 @@ import socket
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -63,6 +64,13 @@ class Task:
             }
         )
 
+    def was_told_to_end(self) -> bool:
+        self._ends[1].setblocking(False)
+        try:
+            return b"end" in self._ends[1].recv(1 << 16)
+        except BlockingIOError:
+            return False
+
     def close(self) -> None:
         for end in self._ends:
             end.close()
@@ -86,11 +94,15 @@ def job(target: LiveCluster, topic: str, fatal: list[str]) -> Iterator[FlowJob]:
 
 @contextmanager
 def open_job(
-    target: LiveCluster, topic: str, fatal: list[str], tally: Tally | None = None
+    target: LiveCluster,
+    topic: str,
+    fatal: list[str],
+    tally: Tally | None = None,
+    slices: int = 1,
 ) -> Iterator[FlowJob]:
     host, port = target.bootstrap.split(":")
     place = Endpoint("B", ((host, int(port)),))
-    options = JobOptions(Flow("A", "B"), "A->B", place, place, topic, LIMITS, slices=1)
+    options = JobOptions(Flow("A", "B"), "A->B", place, place, topic, LIMITS, slices)
     with closing(LeaseServer()) as leases:
         job = FlowJob(
             options,
@@ -242,3 +254,45 @@ def test_the_leader_s_epoch_is_handed_on_only_for_the_position_it_belongs_to(job
 
     held.position = Position(10, 11)
     assert ask(job, 2).leader_epoch == 3
+
+
+def test_an_epoch_ends_for_a_partition_that_is_tried_again_and_not_while_it_is_tried(
+    job: FlowJob,
+) -> None:
+    (held,) = job.partitions()
+    with closing(Task(job, 1)) as first:
+        first.ask()
+        job.make_way()
+        assert not first.was_told_to_end()
+        first.say(stopped={"slot": 0, "upstream": 0, "kind": "refused", "reason": "no"})
+        job.make_way()
+        assert not first.was_told_to_end(), "it has just stopped"
+
+        assert held.stop is not None
+        held.stop = replace(held.stop, since=held.stop.since - 61)
+        first_began = job._attempts[0].began
+        job._attempts[0].began = first_began - 62  # as it was: it was there before the stop
+        job.make_way()
+        assert first.was_told_to_end()
+        first.finish(0, 0)
+
+    with closing(Task(job, 2)) as second:
+        assert second.ask().share is not None
+        job.make_way()
+        assert not second.was_told_to_end(), "it is being tried"
+
+
+def test_tasks_that_have_cores_make_way_for_one_that_has_none(
+    target: LiveCluster, topic: str, fatal: list[str]
+) -> None:
+    with (
+        open_job(target, topic, fatal, slices=2) as job,
+        closing(Task(job, 1)) as task,
+    ):
+        task.ask()
+        job.make_way()
+        assert not task.was_told_to_end()
+
+        job._attempts[0].began -= 46
+        job.make_way()
+        assert task.was_told_to_end()

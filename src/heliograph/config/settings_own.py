@@ -42,8 +42,8 @@ _EPOCH_SECONDS = whole("INT", 5, 86400)
 EPOCH = Field(
     "epoch.seconds",
     Kind("INT", _epoch),
-    timedelta(seconds=45),
-    "How long one run of the tasks lasts before positions are handed over.",
+    timedelta(minutes=10),
+    "How long one run of the tasks lasts before positions are handed over; it ends earlier if there is a reason.",
     _OURS,
 )
 CHUNK_MAX_BYTES = Field(

@@ -235,6 +235,7 @@ class FlowRunner(threading.Thread):
                 self._save(desk, _SAVE)
                 job.note_progress()
                 job.rebalance()
+                job.make_way()
                 save_at = now + save_every
             if config.refresh_topics_enabled and now >= refresh_at:
                 self._refresh(desk)

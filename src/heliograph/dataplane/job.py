@@ -18,7 +18,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from heliograph.dataplane.assignment import Assignment, Claim, JobOptions, Share
+from heliograph.dataplane.assignment import Assignment, Claim, JobOptions
 from heliograph.dataplane.attendance import Attendance, describe_missed
 from heliograph.dataplane.latency import Taken
 from heliograph.dataplane.lease import LeaseLost
@@ -36,6 +36,8 @@ from heliograph.model import Position, ProducerIdentity, SparkProgress, TopicPar
 from heliograph.policy.topics import plan_slices
 
 log = logging.getLogger(__name__)
+
+_TURN = 45.0  # seconds that tasks have a core for, while others of the flow have none
 
 OnRuns = Callable[[TopicPartition, list[tuple[int, int, int]]], None]
 
@@ -181,6 +183,16 @@ class FlowJob:
             if planned and len(reading) >= len(self._slices):  # else not all would hear it
                 log.info("flow=%s is spread anew", self._options.flow)
                 self._slices = planned
+                self._end_epoch()
+
+    def make_way(self) -> None:
+        """End the epoch if somebody waits for its end: a partition that is tried again, a task without a core."""
+        now = time.monotonic()
+        with self._lock:
+            working = [a for a in self._attempts.values() if not a.done]
+            since = min((a.began for a in working), default=now)
+            idle = len(working) < self._options.slices and now - since > _TURN
+            if idle or any(p.waits(working, now) for p in self._partitions.values()):
                 self._end_epoch()
 
     def reposition(self, source: TopicPartition, upstream: int) -> bool:
@@ -371,24 +383,10 @@ class FlowJob:
 
     def _assignment(self, attempt: Attempt, role: str) -> Assignment:
         options = self._options
-        shares = []
-        for slot, partition in enumerate(attempt.slots):
-            assert partition.identity is not None, "every member was fenced or handed over"
-            shares.append(
-                Share(
-                    slot=slot,
-                    source=partition.source,
-                    topic_id=partition.topic_id,
-                    remote=partition.remote,
-                    position=partition.position,
-                    identity=partition.identity,
-                    sequence=partition.sequence,
-                    resume=self.reads_tails and slot in attempt.resuming and not partition.spread,
-                    max_message_bytes=partition.max_message_bytes,
-                    spread=partition.spread,
-                    leader_epoch=partition.leader_epoch,
-                )
-            )
+        shares = (
+            partition.share(slot, resume=self.reads_tails and slot in attempt.resuming)
+            for slot, partition in enumerate(attempt.slots)
+        )
         return Assignment(
             flow=str(options.flow),
             endpoint=options.source if role == "reader" else options.target,

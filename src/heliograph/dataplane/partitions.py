@@ -1,12 +1,12 @@
 """What the driver knows of partitions and of the tasks at work on them; changed under the job's lock."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
-from heliograph.dataplane.assignment import LaneShare, Ledger
+from heliograph.dataplane.assignment import LaneShare, Ledger, Share
 from heliograph.dataplane.latency import Window
 from heliograph.dataplane.lease_server import Line
 from heliograph.model import Position, ProducerIdentity, TopicPartition
@@ -90,6 +90,30 @@ class Partition:
         """Take note of how far it was read, to a record of which leader epoch, and where the source ends."""
         self.read_to, self.end_offset = (upstream, epoch), end_offset
 
+    def share(self, slot: int, *, resume: bool) -> Share:
+        """Return what a task is told of it; it was fenced or handed over before."""
+        assert self.identity is not None, "every member was fenced or handed over"
+        return Share(
+            slot=slot,
+            source=self.source,
+            topic_id=self.topic_id,
+            remote=self.remote,
+            position=self.position,
+            identity=self.identity,
+            sequence=self.sequence,
+            resume=resume and not self.spread,
+            max_message_bytes=self.max_message_bytes,
+            spread=self.spread,
+            leader_epoch=self.leader_epoch,
+        )
+
+    def waits(self, working: Sequence["Attempt"], now: float) -> bool:
+        """Whether it stopped, is due to be tried again, and nobody tries it."""
+        stop = self.stop
+        if stop is None or not stop.due(now):
+            return False
+        return not any(a.began > stop.since and self in a.slots for a in working)
+
     @property
     def leader_epoch(self) -> int:
         """The leader's epoch of the last record before the position; -1 if that is not known."""
@@ -109,6 +133,7 @@ class Attempt:
     slots: list[Partition]
     resuming: frozenset[int]
     epoch: int = 0
+    began: float = field(default_factory=time.monotonic)
     lines: dict[str, Line] = field(default_factory=dict)
     done: bool = False
     done_at: float = 0.0
