@@ -6,6 +6,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from heliograph.embedded.prepared import PROMPT
 from tests.clusters import LiveCluster, eventually, start_live_cluster
 
 # What a round leaves behind is gone before the next begins to write. An index of 10 MB, which the broker maps, costs it
@@ -62,7 +63,7 @@ def open_clusters(kept: Path | None = None) -> Iterator[tuple[LiveCluster, LiveC
         work = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-")))
         lives = []
         for name in ("source", "target"):
-            live = start_live_cluster(name, work, config=_BROKER)
+            live = start_live_cluster(name, work, config=_BROKER, heap="1g", collector=PROMPT)
             stack.callback(live.cluster.stop)
             lives.append(live)
         yield lives[0], lives[1], kept or work

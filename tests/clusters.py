@@ -170,13 +170,20 @@ def start_live_cluster(
     brokers: int = 1,
     config: Mapping[str, str] | None = None,
     heap: str | None = None,
+    collector: str | None = None,
     proxied: bool = False,
 ) -> LiveCluster:
     """Start a cluster of a test's own; the caller stops it."""
     settings = {**_OPEN_ACLS, **(config or {})}
     return LiveCluster(
         start_cluster(
-            name, brokers=brokers, data_root=folder, config=settings, heap=heap, proxied=proxied
+            name,
+            brokers=brokers,
+            data_root=folder,
+            config=settings,
+            heap=heap,
+            collector=collector,
+            proxied=proxied,
         )
     )
 

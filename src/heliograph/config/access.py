@@ -101,7 +101,7 @@ def parse_role(text: str) -> Role:
     for role in Role:
         if str(role) == text.strip().lower():
             return role
-    raise ConfigError(f"{text}: a role is one of {', '.join(map(str, Role))}.")
+    raise ConfigError(f"{text[:40]}: a role is one of {', '.join(map(str, Role))}.")
 
 
 def hash_password(password: str) -> Password:

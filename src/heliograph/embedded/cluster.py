@@ -25,7 +25,7 @@ from heliograph.embedded.nodes import (
 )
 from heliograph.embedded.places import data_folder
 from heliograph.embedded.ports import LOOPBACK, is_free, pick_port
-from heliograph.embedded.prepared import STARTED, Runtime, prepare
+from heliograph.embedded.prepared import SMALL, STARTED, Runtime, prepare
 from heliograph.embedded.processes import Process, spawn, stop
 from heliograph.errors import ConfigError, Missing
 
@@ -46,6 +46,7 @@ class Layout:
     nodes: tuple[Node, ...]
     config: Mapping[str, str] = field(default_factory=dict)
     heap: str = "512m"
+    collector: str = SMALL
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +137,11 @@ class Cluster:
         if log.exists() and log.stat().st_size > _LARGEST_LOG:
             log.rename(log.with_suffix(".old.log"))
         position = log.stat().st_size if log.exists() else 0
-        process = spawn(runtime.command(properties, self.layout.heap), runtime.environment, log)
+        process = spawn(
+            runtime.command(properties, self.layout.heap, self.layout.collector),
+            runtime.environment,
+            log,
+        )
         (home / "process.json").write_text(json.dumps(asdict(process)))
         return position
 
@@ -188,6 +193,7 @@ def start_cluster(
     data_root: Path | None = None,
     config: Mapping[str, str] | None = None,
     heap: str | None = None,
+    collector: str | None = None,
     proxied: bool = False,
 ) -> Cluster:
     """Start a cluster, made on first use, and return when every broker serves.
@@ -212,6 +218,8 @@ def start_cluster(
             layout = replace(layout, config=dict(config))
         if heap is not None:
             layout = replace(layout, heap=heap)
+        if collector is not None:
+            layout = replace(layout, collector=collector)
         _runtime()  # before anything of the cluster exists: Java or the network may be missing
         folder.mkdir(exist_ok=True)
         (folder / "cluster.json").write_text(json.dumps(asdict(layout), indent=1))

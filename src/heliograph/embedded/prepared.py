@@ -29,6 +29,9 @@ from heliograph.embedded.progress import open_progress
 from heliograph.errors import Missing
 
 STARTED = "Kafka Server started"
+SMALL = "-XX:+UseSerialGC"
+# What Kafka's own script sets, so that a broker pauses for less; with threads and memory of its own.
+PROMPT = "-XX:+UseG1GC -XX:MaxGCPauseMillis=20 -XX:InitiatingHeapOccupancyPercent=35"
 _CHECKPOINT = "bootstrap.checkpoint"
 _LIMIT = timedelta(minutes=2)
 
@@ -46,10 +49,11 @@ class Runtime:
     def environment(self) -> dict[str, str]:
         return {**os.environ, "CLASSPATH": self.jars.classpath}
 
-    def command(self, properties: Path, heap: str) -> list[str]:
+    def command(self, properties: Path, heap: str, collector: str) -> list[str]:
         """Return the broker's command line; log4j2.properties stands beside server.properties."""
         sharing = [f"-XX:SharedArchiveFile={self.archive}"] if self.archive.stat().st_size else []
-        return [str(self.java.command), *sharing, *_broker_flags(properties, heap), str(properties)]
+        flags = _broker_flags(properties, heap, collector)
+        return [str(self.java.command), *sharing, *flags, str(properties)]
 
 
 def prepare(java: Java, jars: Jars) -> Runtime:
@@ -68,9 +72,10 @@ def prepare(java: Java, jars: Jars) -> Runtime:
     return Runtime(java, jars, checkpoint.read_bytes(), archive)
 
 
-def _broker_flags(properties: Path, heap: str) -> list[str]:
+def _broker_flags(properties: Path, heap: str, collector: str) -> list[str]:
     log4j = properties.with_name("log4j2.properties")
-    return [f"-Xmx{heap}", "-XX:+UseSerialGC", f"-Dlog4j2.configurationFile={log4j}", "kafka.Kafka"]
+    logging = f"-Dlog4j2.configurationFile={log4j}"
+    return [f"-Xmx{heap}", *collector.split(), logging, "kafka.Kafka"]
 
 
 def _make_checkpoint(java: Java, jars: Jars, checkpoint: Path) -> None:
@@ -106,7 +111,7 @@ def _make_archive(java: Java, jars: Jars, checkpoint: bytes, archive: Path) -> N
             [
                 java.command,
                 f"-XX:ArchiveClassesAtExit={made}",
-                *_broker_flags(properties, "256m"),
+                *_broker_flags(properties, "256m", SMALL),
                 properties,
             ],
             {**os.environ, "CLASSPATH": jars.classpath},
