@@ -55,7 +55,7 @@ def resume_returned(job: FlowJob, source: Cluster, target: Cluster) -> None:
     for kind, cluster in ((LOST_TOPIC, source), (LOST_REMOTE, target)):
         away = {
             p: (p.remote, p.remote_id) if kind == LOST_REMOTE else (p.source, p.topic_id)
-            for p in job.partitions()
+            for p in job.stopped()
             if p.stop is not None and p.stop.kind == kind and now - p.stop.since > _SETTLES
         }
         if not away:

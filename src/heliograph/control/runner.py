@@ -225,9 +225,10 @@ class FlowRunner(threading.Thread):
             failure = job.failure()
             if failure is not None:
                 raise MirrorError(f"{config.flow}: {failure}")
-            self._look_into_losses(job, desk.source)
-            resume_returned(job, desk.source, desk.target)
-            self._raise_alarms(job)
+            if job.stopped():
+                self._look_into_losses(job, desk.source)
+                resume_returned(job, desk.source, desk.target)
+                self._raise_alarms(job)
             now = time.monotonic()
             self._note_troubles(job, now)
             if now >= save_at:
@@ -413,7 +414,7 @@ class FlowRunner(threading.Thread):
         )
 
     def _look_into_losses(self, job: FlowJob, source: Cluster) -> None:
-        for partition in job.partitions():
+        for partition in job.stopped():
             stop = partition.stop
             if stop is None or stop.kind != "out-of-range":
                 continue
@@ -439,7 +440,7 @@ class FlowRunner(threading.Thread):
 
     def _raise_alarms(self, job: FlowJob) -> None:
         """Count partitions that stopped for a loss; one that stops there again is the same alarm."""
-        for partition in job.partitions():
+        for partition in job.stopped():
             stop = partition.stop
             if stop is not None and stop.kind in LOSSES:
                 about = partition.topic_id, partition.remote_id, stop.upstream

@@ -29,7 +29,7 @@ from heliograph.dataplane.session import Engine
 from heliograph.dataplane.stream import Stream, start_stream
 from heliograph.dataplane.tally import Tally
 from heliograph.errors import FlowFenced, FlowHeld, MirrorError
-from heliograph.kafka.cluster import NO_LEADER, Cluster, patiently
+from heliograph.kafka.cluster import Cluster, patiently
 from heliograph.kafka.fencing import fence
 from heliograph.kafka.offsets import LATEST, list_offsets
 from heliograph.model import Position, ProducerIdentity, SparkProgress, TopicPartition
@@ -169,6 +169,11 @@ class FlowJob:
         """Return the live state of every partition, for looking at."""
         with self._lock:
             return list(self._partitions.values())
+
+    def stopped(self) -> list[Partition]:
+        """Return the partitions that do not go on: none, as a rule, so it is asked often."""
+        with self._lock:
+            return [p for p in self._partitions.values() if p.stop is not None]
 
     def slices(self) -> list[tuple[TopicPartition, ...]]:
         """Return which partitions each task works on."""
@@ -368,14 +373,10 @@ class FlowJob:
         lost = set()
         for partition in partitions:
             topic = topics.get(partition.remote.topic)
-            leaders = topic.leaders if topic is not None else ()
-            away = [
-                remote
-                for remote in self._remotes([partition])
-                if remote.index >= len(leaders) or leaders[remote.index] == NO_LEADER
-            ]
-            if away:
-                reason = f"{away[0]} does not exist or has no leader"
+            remotes = self._remotes([partition])
+            away = next((r for r in remotes if topic is None or not topic.leads(r.index)), None)
+            if away is not None:
+                reason = f"{away} does not exist or has no leader"
                 stop = Stop(LOST_REMOTE, partition.position.upstream, reason, time.monotonic())
                 self._stop(partition, stop)
                 lost.add(partition)

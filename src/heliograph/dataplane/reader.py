@@ -7,6 +7,7 @@ shares, and waits for room there: that is what holds the source back while the t
 
 import time
 from collections.abc import Iterator
+from datetime import timedelta
 from uuid import UUID
 
 import pyarrow as pa
@@ -32,7 +33,7 @@ from heliograph.kafka.fetch import (
 from heliograph.kafka.transport import no_room
 from heliograph.wire.record_batch import MAGIC_AT, last_batch, next_offset_of, read_header
 
-_IDLE_WAIT = 0.5
+_IDLE_WAIT, _ANSWERS_WAIT = 1.0, 0.2
 _PLACE_EVERY = 0.5
 _REPORT_EVERY = 1.0
 _NAP, _LONGEST_NAP = 0.001, 0.05
@@ -58,6 +59,7 @@ class SliceReader:
             FetchLimits(
                 max_bytes=limits.chunk_bytes,
                 partition_max_bytes=limits.partition_bytes,
+                wait=timedelta(seconds=_IDLE_WAIT),
                 isolation=READ_COMMITTED if self._committed else READ_UNCOMMITTED,
             ),
         )
@@ -77,6 +79,7 @@ class SliceReader:
         self._report_at = 0.0
         self._changed: set[int] = set()
         self._trouble: str | None = None
+        self._told: str | None = ""  # what it said of its trouble last: nothing yet
         self._ages: dict[int, Taken] = {}
 
     def rows(self) -> Iterator[pa.RecordBatch]:
@@ -135,7 +138,10 @@ class SliceReader:
             self._take_nap()
             return
         self._nap = _NAP
-        wait = min(_IDLE_WAIT, max(self._deadline - time.monotonic(), 0.0))
+        # A writer that has not heard all answers hears them with the next tick.
+        at_ease = self._ring is None or self._ring.is_idle()
+        wait = _IDLE_WAIT if at_ease else _ANSWERS_WAIT
+        wait = min(wait, max(self._deadline - time.monotonic(), 0.0))
         sessions, called = self._fetcher.ready(wait, [self._lease.fileno()])
         self._called = bool(called)
         began, self._busy = time.monotonic(), False
@@ -287,4 +293,6 @@ class SliceReader:
         ages = [[slot, *age] for slot, age in self._ages.items()]
         self._changed.clear()
         self._ages.clear()
-        self._lease.send({"read": {"ends": ends, "ages": ages, "trouble": self._trouble}})
+        if ends or ages or self._trouble != self._told or final:
+            self._told = self._trouble
+            self._lease.send({"read": {"ends": ends, "ages": ages, "trouble": self._trouble}})

@@ -1,6 +1,7 @@
 """A flow's streaming query in Spark: started, asked how it is, stopped."""
 
 import tempfile
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -12,16 +13,23 @@ from heliograph.dataplane.session import Engine
 from heliograph.dataplane.source import FORMAT
 from heliograph.model import SparkProgress
 
+_ASK_EVERY = 1.0
+
 
 class Stream:
     """A query that runs until it is stopped, or fails."""
 
     def __init__(self, query: StreamingQuery) -> None:
         self._query = query
+        self._active_until = 0.0
 
     def failure(self) -> str | None:
-        """Return why Spark gave it up, or None while it runs."""
+        """Return why Spark gave it up, or None while it runs; the JVM is asked once a second at most."""
+        now = time.monotonic()
+        if now < self._active_until:
+            return None
         if self._query.isActive:
+            self._active_until = now + _ASK_EVERY
             return None
         try:
             exception = self._query.exception()

@@ -72,6 +72,7 @@ class SliceWriter:
         self._verdicts: Counter[str] = Counter()
         self._borrower = Borrower()
         self._latency = LatencyBuckets()
+        self._told: str | None = ""  # what it said of its trouble last: nothing yet
         self._report_at = self._collect_at = 0.0
         for index, slot in self._slots.items():
             self._look_at_tail(index, slot)
@@ -294,6 +295,9 @@ class SliceWriter:
 
     def _report(self, *, final: bool) -> None:
         self._lease.poll()
+        if not (final or self._has_news()):
+            return
+        self._told = self._producer.trouble
         message: dict[str, Any] = {
             "slots": [self._slot_report(slot) for slot in sorted(self._changed)],
             "verdicts": dict(self._verdicts),
@@ -306,6 +310,10 @@ class SliceWriter:
         if final:
             message |= self._handover()
         self._lease.send({"done" if final else "wrote": message})
+
+    def _has_news(self) -> bool:
+        counted = self._changed or self._verdicts or any(self._latency.counts)
+        return bool(counted) or self._producer.trouble != self._told
 
     def _handover(self) -> dict[str, Any]:
         """Return what the next writer must know beside the slots."""

@@ -36,6 +36,10 @@ class Topic:
     leaders: tuple[int, ...]
     internal: bool
 
+    def leads(self, index: int) -> bool:
+        """Whether there is a partition `index`, and it has a leader."""
+        return index < len(self.leaders) and self.leaders[index] != NO_LEADER
+
     @property
     def partitions(self) -> list[TopicPartition]:
         return [TopicPartition(self.name, index) for index in range(len(self.leaders))]

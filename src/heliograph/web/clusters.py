@@ -10,7 +10,7 @@ from fastapi import APIRouter, Query
 from heliograph.config.flow import FlowConfig
 from heliograph.control.connect import RestError
 from heliograph.flows.source import naming_of
-from heliograph.kafka.cluster import NO_LEADER, Cluster, patiently
+from heliograph.kafka.cluster import Cluster, patiently
 from heliograph.kafka.configs import describe_configs
 from heliograph.kafka.groups import fetch_committed, list_groups
 from heliograph.kafka.layout import TopicLayout, describe_layout, find_controller
@@ -325,13 +325,7 @@ def _ends_of(cluster: Cluster, wanted: Iterable[TopicPartition]) -> dict[TopicPa
     """Return where partitions end; one that is gone, or that nobody leads, is left out."""
     partitions = list(wanted)
     topics = patiently(lambda: cluster.describe({p.topic for p in partitions}), PATIENCE)
-    led = [
-        p
-        for p in partitions
-        if p.topic in topics
-        and p.index < len(topics[p.topic].leaders)
-        and topics[p.topic].leaders[p.index] != NO_LEADER
-    ]
+    led = [p for p in partitions if p.topic in topics and topics[p.topic].leads(p.index)]
     return _offsets(cluster, led, LATEST)
 
 

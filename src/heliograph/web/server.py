@@ -1,5 +1,6 @@
 """The API on a port, in a thread of this process."""
 
+import asyncio
 import logging
 import socket
 import ssl
@@ -19,6 +20,15 @@ from heliograph.web.certificates import server_context
 log = logging.getLogger(__name__)
 
 _PATIENCE = timedelta(seconds=10)
+_LOOK_EVERY = timedelta(seconds=0.5)
+
+
+class _Calm(uvicorn.Server):
+    """Looks twice a second whether it shall end, not ten times: an idle mirror has nothing else to do."""
+
+    async def main_loop(self) -> None:
+        while not await self.on_tick(0):  # noqa: ASYNC110 - it is told to end by a flag, from another thread
+            await asyncio.sleep(_LOOK_EVERY.total_seconds())
 
 
 class Server:
@@ -46,7 +56,7 @@ class Server:
         if tls is not None:
             config.load()
             config.ssl = tls
-        self._server = uvicorn.Server(config)
+        self._server = _Calm(config)
         self._thread = threading.Thread(target=self._serve, name="rest", daemon=True)
         self._socket: socket.socket | None = None
 

@@ -24,7 +24,7 @@ from heliograph.flows.run_maps import (
 )
 from heliograph.flows.source import naming_of
 from heliograph.flows.topic_configs import Difference, compare_configs, compare_topic_configs
-from heliograph.kafka.cluster import NO_LEADER, Cluster, patiently
+from heliograph.kafka.cluster import Cluster, patiently
 from heliograph.kafka.configs import describe_configs
 from heliograph.kafka.offsets import EARLIEST, LATEST, list_offsets
 from heliograph.model import Endpoint, Position, TopicPartition
@@ -339,7 +339,7 @@ def _fill(cluster: Cluster, end: _End, topic: str, *, committed_only: bool) -> N
     if found is None:
         return
     end.exists = True
-    led = [p for p in found.partitions if found.leaders[p.index] != NO_LEADER]
+    led = [p for p in found.partitions if found.leads(p.index)]
     end.starts = _by_index(patiently(lambda: list_offsets(cluster, led, EARLIEST), PATIENCE))
     end.ends = _by_index(
         patiently(
