@@ -12,7 +12,7 @@ from heliograph.dataplane.context import plan_settings
 from heliograph.dataplane.nursery import Order, read_order
 from heliograph.dataplane.pythons import Pythons
 from tests.clusters import eventually
-from tests.processes import children, is_alive, nursery
+from tests.processes import children, command_line, is_alive, nursery
 
 pytestmark = pytest.mark.spark
 
@@ -36,6 +36,8 @@ def modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def pythons(modules: Path) -> Iterator[Pythons]:
     with closing(Pythons(plan_settings(2, {}), modules)) as made:
+        # A new process has a moment without a command line, by which the tests know it.
+        eventually(lambda: any("nursery" in command_line(p) for p in children(os.getpid())))
         yield made
 
 

@@ -3,8 +3,10 @@
 import os
 import shlex
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from threading import Lock
 from urllib.parse import urlsplit
 
 from pyspark import SparkConf, SparkContext
@@ -15,6 +17,7 @@ from heliograph.dataplane.jvm import JAVA_OPTIONS, MEMORY, archive_place, open_g
 from heliograph.dataplane.masters import ENVIRONMENT, LOOPBACK, archives, is_local, plan_cluster
 from heliograph.dataplane.source import FORMAT, WARM_UP, MirrorDataSource
 
+_registering = Lock()
 _LOG_CONFIG = Path(__file__).with_name("log4j2.properties").as_uri()
 
 # A row must leave the buffers of Python and the JVM as soon as it is there, and a row is a chunk.
@@ -88,7 +91,6 @@ def open_session(
     session.sparkContext.pythonExec = python  # not in the environment, which later sessions inherit
     on_context(session.sparkContext)
     try:
-        session.dataSource.register(MirrorDataSource)
         if not is_local(settings):
             warm_up(session, scratch)  # tells whether executors can run us at all
     except BaseException:
@@ -105,13 +107,26 @@ def warm_up(session: SparkSession, scratch: Path) -> None:
     """
     options = {"slices": "1", WARM_UP: "true"}
     checkpoint = tempfile.mkdtemp(prefix="warm-up-", dir=scratch)
-    (
-        session.readStream.format(FORMAT)
-        .options(**options)
-        .load()
-        .writeStream.format(FORMAT)
-        .options(**options, checkpointLocation=Path(checkpoint).as_uri())
-        .trigger(availableNow=True)
-        .start()
-        .awaitTermination()
-    )
+    with registered(session):
+        query = (
+            session.readStream.format(FORMAT)
+            .options(**options)
+            .load()
+            .writeStream.format(FORMAT)
+            .options(**options, checkpointLocation=Path(checkpoint).as_uri())
+            .trigger(availableNow=True)
+            .start()
+        )
+    query.awaitTermination()
+
+
+@contextmanager
+def registered(session: SparkSession) -> Iterator[None]:
+    """Register our format for the one query that is started inside.
+
+    What belongs to a registration (a `HashMap` of the environment) Spark changes whenever it plans, and sends to
+    tasks: two queries that start at once would leave it in a state that no task can read.
+    """
+    with _registering:
+        session.dataSource.register(MirrorDataSource)
+        yield

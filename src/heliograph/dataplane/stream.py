@@ -9,6 +9,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql.streaming.query import StreamingQuery
 
+from heliograph.dataplane.context import registered
 from heliograph.dataplane.session import Engine
 from heliograph.dataplane.source import FORMAT
 from heliograph.model import SparkProgress
@@ -53,11 +54,13 @@ class Stream:
 
 def start_stream(engine: Engine, name: str, options: Mapping[str, str]) -> Stream:
     """Start a flow's query under its name. Its checkpoint folder is scratch: positions are on the target."""
-    stream = engine.session().readStream.format(FORMAT).options(**options).load()
     checkpoint = tempfile.mkdtemp(prefix="epochs-", dir=engine.scratch)
-    return Stream(
-        stream.writeStream.format(FORMAT)
-        .options(**options, checkpointLocation=Path(checkpoint).as_uri())
-        .queryName(name)
-        .start()
-    )
+    session = engine.session()
+    with registered(session):
+        stream = session.readStream.format(FORMAT).options(**options).load()
+        return Stream(
+            stream.writeStream.format(FORMAT)
+            .options(**options, checkpointLocation=Path(checkpoint).as_uri())
+            .queryName(name)
+            .start()
+        )
