@@ -98,6 +98,7 @@ def rig(
         yield Rig(source, target, a, b, naming, mirror)
 
 
+@pytest.mark.long
 def test_a_naming_of_one_s_own_holds_for_topics_heartbeats_and_checkpoints(rig: Rig) -> None:
     here, there = rig.write(rig.source), rig.write(rig.target)
     remote = f"{here}.from.{rig.a}"

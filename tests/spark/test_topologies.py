@@ -13,7 +13,7 @@ from tests.java_client import read_with_java, read_with_python
 from tests.mirrors import Mirror, assert_copied, mesh_properties
 from tests.places import read_places
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(240)]
 
 IDENTITY = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
 STARTING = 90
