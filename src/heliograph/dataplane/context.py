@@ -3,14 +3,14 @@
 import os
 import shlex
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from threading import Lock
 from urllib.parse import urlsplit
 
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
 
 from heliograph.dataplane.archive import check_archive
 from heliograph.dataplane.jvm import JAVA_OPTIONS, MEMORY, archive_place, open_gateway
@@ -106,27 +106,32 @@ def warm_up(session: SparkSession, scratch: Path) -> None:
     stopped takes Spark's line for accumulators down with it, which prints a traceback.
     """
     options = {"slices": "1", WARM_UP: "true"}
-    checkpoint = tempfile.mkdtemp(prefix="warm-up-", dir=scratch)
-    with registered(session):
-        query = (
+    start_query(session, options, scratch, to_its_end=True).awaitTermination()
+
+
+def start_query(
+    session: SparkSession,
+    options: Mapping[str, str],
+    scratch: Path,
+    name: str | None = None,
+    *,
+    to_its_end: bool = False,
+) -> StreamingQuery:
+    """Start a query of ours with a registration of its own; its checkpoint folder is scratch.
+
+    What belongs to a registration (a `HashMap` of the environment) Spark changes whenever it plans, and sends to
+    tasks: two queries that start at once would leave it in a state that no task can read.
+    """
+    checkpoint = tempfile.mkdtemp(prefix="epochs-", dir=scratch)
+    with _registering:
+        session.dataSource.register(MirrorDataSource)
+        writer = (
             session.readStream.format(FORMAT)
             .options(**options)
             .load()
             .writeStream.format(FORMAT)
             .options(**options, checkpointLocation=Path(checkpoint).as_uri())
-            .trigger(availableNow=True)
-            .start()
         )
-    query.awaitTermination()
-
-
-@contextmanager
-def registered(session: SparkSession) -> Iterator[None]:
-    """Register our format for the one query that is started inside.
-
-    What belongs to a registration (a `HashMap` of the environment) Spark changes whenever it plans, and sends to
-    tasks: two queries that start at once would leave it in a state that no task can read.
-    """
-    with _registering:
-        session.dataSource.register(MirrorDataSource)
-        yield
+        if to_its_end:
+            writer = writer.trigger(availableNow=True)
+        return writer.start(queryName=name)

@@ -1,17 +1,14 @@
 """A flow's streaming query in Spark: started, asked how it is, stopped."""
 
-import tempfile
 import time
 from collections.abc import Mapping
-from pathlib import Path
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql.streaming.query import StreamingQuery
 
-from heliograph.dataplane.context import registered
+from heliograph.dataplane.context import start_query
 from heliograph.dataplane.session import Engine
-from heliograph.dataplane.source import FORMAT
 from heliograph.model import SparkProgress
 
 _ASK_EVERY = 1.0
@@ -54,13 +51,4 @@ class Stream:
 
 def start_stream(engine: Engine, name: str, options: Mapping[str, str]) -> Stream:
     """Start a flow's query under its name. Its checkpoint folder is scratch: positions are on the target."""
-    checkpoint = tempfile.mkdtemp(prefix="epochs-", dir=engine.scratch)
-    session = engine.session()
-    with registered(session):
-        stream = session.readStream.format(FORMAT).options(**options).load()
-        return Stream(
-            stream.writeStream.format(FORMAT)
-            .options(**options, checkpointLocation=Path(checkpoint).as_uri())
-            .queryName(name)
-            .start()
-        )
+    return Stream(start_query(engine.session(), options, engine.scratch, name))
