@@ -6,8 +6,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from heliograph.dataplane.archive import build_archive
-from heliograph.dataplane.masters import ENVIRONMENT
+from heliograph.spark.bundle import build_archive
+from heliograph.spark.masters import ENVIRONMENT
 from tests.standalone import StandaloneSpark
 
 _CORES = 2

@@ -167,7 +167,7 @@ need_classes() {
     lock "$home/$1.lock"
     if [ ! -e "$mark" ]; then
         tell "preparing Spark's classes, once (half a minute)"
-        if "$home/$1/bin/python" -m heliograph.dataplane.classes >&2; then
+        if "$home/$1/bin/python" -m heliograph.spark.classes >&2; then
             : >"$mark"
         else
             tell "Spark starts without them, more slowly."

@@ -48,7 +48,6 @@ def mesh_properties(
         "checkpoints.topic.replication.factor": "1",
         "heartbeats.topic.replication.factor": "1",
         "refresh.topics.interval.seconds": "1",
-        "epoch.seconds": "5",
         **{key.replace("_", "."): value for key, value in extra.items()},
     }
 

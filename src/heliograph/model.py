@@ -5,6 +5,9 @@ always names the *next* offset, never the last one; what is on the wire as "last
 """
 
 from dataclasses import dataclass, field
+from enum import Enum
+
+NOWHERE = -1  # the downstream offset of a partition whose records go to many remote partitions
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -95,10 +98,44 @@ class Endpoint:
         return ",".join(f"{host}:{port}" for host, port in self.bootstrap)
 
 
-@dataclass(frozen=True, slots=True)
-class SparkProgress:
-    """The micro-batch that Spark finished last."""
+class StopKind(Enum):
+    """Why a partition does not go on."""
 
-    batch: int
-    rows: int
-    seconds: float
+    OUT_OF_RANGE = "out-of-range"
+    LOST_TOPIC = "lost-topic"
+    LOST_REMOTE = "lost-remote"
+    REFUSED = "refused"
+    REFUSED_FOR_GOOD = "refused-for-good"
+    TOO_LARGE = "too-large"
+    CORRUPT = "corrupt"
+    LOSS = "loss"
+    MADE_ANEW = "made-anew"
+    UNTRACKED = "untracked"
+    TRUNCATED = "target-truncated"
+
+    @property
+    def may_pass(self) -> bool:
+        """Whether trying again may help without a person."""
+        return self in _MAY_PASS
+
+    @property
+    def is_loss(self) -> bool:
+        """Whether records lack somewhere: an alarm."""
+        return self in _LOSSES
+
+    @property
+    def keeps_saved_position(self) -> bool:
+        """Whether the position saved before the stop stays the one to start from."""
+        return self in (StopKind.MADE_ANEW, StopKind.UNTRACKED)
+
+
+_MAY_PASS = frozenset(
+    {
+        StopKind.REFUSED,
+        StopKind.TOO_LARGE,
+        StopKind.CORRUPT,
+        StopKind.LOST_TOPIC,
+        StopKind.LOST_REMOTE,
+    }
+)
+_LOSSES = frozenset({StopKind.LOSS, StopKind.MADE_ANEW, StopKind.UNTRACKED, StopKind.TRUNCATED})

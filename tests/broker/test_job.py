@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from heliograph.control.positions import resume_returned
-from heliograph.dataplane.assignment import Claim, JobOptions, Limits, Share
-from heliograph.dataplane.job import FlowJob
-from heliograph.dataplane.lease_server import LeaseServer, Line
-from heliograph.dataplane.partitions import LOST_REMOTE, LOST_TOPIC, Partition, Stop
-from heliograph.dataplane.tally import Tally
+from heliograph.wire.lease_messages import Claim, JobOptions, Limits, Share
+from heliograph.driving.job import FlowJob
+from heliograph.driving.lease_server import LeaseServer, Line
+from heliograph.driving.partitions import LOST_REMOTE, LOST_TOPIC, Partition, Stop
+from heliograph.driving.tally import Tally
 from heliograph.kafka.cluster import Cluster
 from heliograph.model import Endpoint, Flow, Position, TopicPartition
 from tests.clusters import LiveCluster, unique_name

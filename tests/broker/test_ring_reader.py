@@ -9,9 +9,9 @@ from typing import Any, cast
 import pyarrow as pa
 import pytest
 
-from heliograph.dataplane.assignment import Assignment, Limits, Share
-from heliograph.dataplane.chunks import Row, open_row
-from heliograph.dataplane.lease import Lease
+from heliograph.wire.lease_messages import Assignment, Limits, Share
+from heliograph.copying.sections import Row, open_row
+from heliograph.copying.lease import Lease
 from heliograph.dataplane.reader import SliceReader
 from heliograph.dataplane.ring import BUFFERS, Borrower
 from heliograph.dataplane.warm import warm_cluster

@@ -270,7 +270,7 @@ def running(
     if kind == MM2:
         program = PeerProgram(folder, properties)
     else:
-        program = Mirror(folder, {**properties, "epoch.seconds": "5"})
+        program = Mirror(folder, properties)
     try:
         program.start()
         yield System(kind, program, *pair)

@@ -124,7 +124,6 @@ class Bench:
                 tasks_max="2",
             ),
             **_COPIES,
-            "epoch.seconds": "45",
         }
 
     def new_copier(self) -> Copier:

@@ -25,8 +25,8 @@ from heliograph.config.jaas import parse_jaas
 from heliograph.config.properties import parse_json, parse_properties, properties_of
 from heliograph.config.providers import resolve
 from heliograph.control.connect import RestError
-from heliograph.dataplane.chunks import ChunkSection, decode_row, encode_row
-from heliograph.dataplane.placing import key_of
+from heliograph.copying.sections import ChunkSection, decode_row, encode_row
+from heliograph.copying.placing import key_of
 from heliograph.dataplane.ring import Borrower
 from heliograph.errors import ConfigError, CorruptRecord
 from heliograph.kafka import fetch

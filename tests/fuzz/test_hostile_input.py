@@ -17,11 +17,11 @@ from heliograph.config.access import parse_entries
 from heliograph.config.mistakes import InvalidSetting, UnreadableFile
 from heliograph.config.properties import parse_json, parse_properties, properties_of, read_file
 from heliograph.config.providers import resolve
-from heliograph.dataplane.chunks import decode_row
-from heliograph.dataplane.lease_server import LeaseServer
-from heliograph.dataplane.packing import Packer
+from heliograph.copying.sections import decode_row
+from heliograph.driving.lease_server import LeaseServer
+from heliograph.copying.packing import Packer
 from heliograph.dataplane.ring import Borrower
-from heliograph.dataplane.slots import open_slot
+from heliograph.copying.slot import open_slot
 from heliograph.errors import ConfigError, CorruptRecord
 from heliograph.model import ProducerIdentity
 from heliograph.wire.assignments import decode_assignment
@@ -298,8 +298,8 @@ def _is_hung_up_on(client: socket.socket) -> bool:
 
 @pytest.fixture
 def leases(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], socket.socket]]:
-    monkeypatch.setattr("heliograph.dataplane.lease_server._HELLO_SECONDS", 0.5)
-    monkeypatch.setattr("heliograph.dataplane.lease_server._MAX_STRANGERS", 3)
+    monkeypatch.setattr("heliograph.driving.lease_server._HELLO_SECONDS", 0.5)
+    monkeypatch.setattr("heliograph.driving.lease_server._MAX_STRANGERS", 3)
     server = LeaseServer()
     opened: list[socket.socket] = []
 

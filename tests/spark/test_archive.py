@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from heliograph.dataplane.archive import build_archive, check_archive
-from heliograph.dataplane.context import plan_settings
+from heliograph.spark.bundle import build_archive, check_archive
+from heliograph.spark.context import plan_settings
 from heliograph.errors import ConfigError
 
 pytestmark = pytest.mark.spark

@@ -3,7 +3,7 @@ from contextlib import closing
 
 import pytest
 
-from heliograph.dataplane.session import Engine
+from heliograph.spark.engine import Engine
 from tests.clusters import eventually
 
 pytestmark = pytest.mark.spark

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from heliograph.dataplane.context import plan_settings
+from heliograph.spark.context import plan_settings
 from heliograph.dataplane.nursery import Order, read_order
 from heliograph.dataplane.pythons import Pythons
 from tests.clusters import eventually

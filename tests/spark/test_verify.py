@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from heliograph.config.flow import FlowConfig
 from heliograph.config.mirror import load_mirror
-from heliograph.dataplane.session import Engine
+from heliograph.spark.engine import Engine
 from heliograph.policy.audit_items import Kind
 from heliograph.policy.audit_streams import Findings
 from heliograph.recovery.verify import Progress, verify_flow

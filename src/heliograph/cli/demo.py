@@ -73,7 +73,7 @@ def demo(
         producers = [
             EdgarProducer(flow.source, *_LOGS[flow.flow.source], rate) for flow in config.flows
         ]
-        _wait(supervisor, lambda s: all(f.state is State.RUNNING and f.epochs for f in s), 120)
+        _wait(supervisor, lambda s: all(f.state is State.RUNNING and f.tasks for f in s), 120)
         console.print(
             f"Producing {rate} records a second on either side for {seconds} s: "
             "NginxServerLogs on ClusterA (15 partitions), TomcatServerLogs on ClusterB (10)."
@@ -87,9 +87,9 @@ def demo(
         latencies = {f.flow: f.latency_ms for f in supervisor.flows()}
         supervisor.stop_flows()
         console.print("Verifying record by record (a Spark job that reads both sides) ...")
-        session = supervisor.engine.session()
+        context = supervisor.engine.context()
         reports = {
-            str(flow.flow): verify_flow(flow, complete=True, session=session)
+            str(flow.flow): verify_flow(flow, complete=True, context=context)
             for flow in config.flows
         }
         good = _summarise(console, reports, dict(zip(reports, produced, strict=True)), latencies)

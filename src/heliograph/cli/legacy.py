@@ -15,13 +15,15 @@ from heliograph.cli.spark import SparkKeys, parse_spark
 from heliograph.config.fields import BOOLEAN, NotAllowed, Part
 from heliograph.config.legacy import load_legacy
 from heliograph.control.supervisor import Supervisor
-from heliograph.dataplane.partitions import REFUSED_FOR_GOOD
 from heliograph.errors import ConfigError, MirrorError
 from heliograph.kafka.cluster import Cluster
+from heliograph.model import StopKind
 
 log = logging.getLogger("heliograph")
 
-_SEND_FAILURES = {"refused", REFUSED_FOR_GOOD, "too-large"}
+_SEND_FAILURES = {
+    kind.value for kind in (StopKind.REFUSED, StopKind.REFUSED_FOR_GOOD, StopKind.TOO_LARGE)
+}
 
 
 def legacy(

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from heliograph.dataplane.archive import build_archive
-from heliograph.dataplane.masters import ENVIRONMENT, python_name
+from heliograph.spark.bundle import build_archive
+from heliograph.spark.masters import ENVIRONMENT, python_name
 
 
 def package(

@@ -110,7 +110,6 @@ class FlowConfig:
     auto_offset_reset: str
     offset_storage: StorageTopic
     offset_flush_interval: timedelta
-    epoch: timedelta
     chunk_max_bytes: int
     partition_fetch_max_bytes: int
     max_in_flight_requests: int
@@ -214,7 +213,6 @@ def flow_config(
         auto_offset_reset=own.AUTO_OFFSET_RESET.read(consumer),
         offset_storage=offset_storage(worker_props, flow, storage or ends["target", "admin"]),
         offset_flush_interval=worker.OFFSET_FLUSH_INTERVAL.read(worker_props),
-        epoch=own.EPOCH.read(props),
         chunk_max_bytes=own.CHUNK_MAX_BYTES.read(props),
         partition_fetch_max_bytes=own.PARTITION_FETCH_MAX_BYTES.read(props),
         max_in_flight_requests=own.MAX_IN_FLIGHT_REQUESTS.read(props),

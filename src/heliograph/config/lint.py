@@ -30,6 +30,7 @@ _HINTS = {
     "emit.checkpoints": "write emit.checkpoints.enabled",
     "offset.syncs.topic.replication.factor": "write offset-syncs.topic.replication.factor",
     "task.max": "write tasks.max",
+    "epoch.seconds": "tasks run until they are told to end, and hand partitions over meanwhile",
     "sync.topics.configs.enabled": "write sync.topic.configs.enabled",
 }
 _CLIENTS = ("consumer.", "producer.", "admin.")

@@ -1,7 +1,5 @@
 """What is heliograph's own, and the two consumer keys it reads."""
 
-from datetime import timedelta
-
 from heliograph.config.fields import (
     COUNT,
     Field,
@@ -33,21 +31,12 @@ AUTO_OFFSET_RESET = Field(
 CONSUMER: tuple[Field[object], ...] = (ISOLATION_LEVEL, AUTO_OFFSET_RESET)
 
 
-def _epoch(text: str) -> timedelta:
-    return timedelta(seconds=_EPOCH_SECONDS.parse(text))
-
-
-_EPOCH_SECONDS = whole("INT", 5, 86400)
-
-EPOCH = Field(
-    "epoch.seconds",
-    Kind("INT", _epoch),
-    timedelta(minutes=10),
-    "How long one run of the tasks lasts before positions are handed over; it ends earlier if there is a reason.",
-    _OURS,
-)
 CHUNK_MAX_BYTES = Field(
-    "chunk.max.bytes", COUNT, 4194304, "Most bytes that travel through Spark as one row.", _OURS
+    "chunk.max.bytes",
+    COUNT,
+    4194304,
+    "Most bytes that are asked of a broker at a time; twice as many may wait to be stored.",
+    _OURS,
 )
 PARTITION_FETCH_MAX_BYTES = Field(
     "partition.fetch.max.bytes",
@@ -96,7 +85,6 @@ TARGET_PARTITIONS: Field[str | int] = Field(
 )
 
 OWN: tuple[Field[object], ...] = (
-    EPOCH,
     CHUNK_MAX_BYTES,
     PARTITION_FETCH_MAX_BYTES,
     MAX_IN_FLIGHT_REQUESTS,

@@ -6,7 +6,6 @@ from enum import Enum
 from heliograph.config.flow import FlowConfig
 from heliograph.flows.schedule import ChoreStatus
 from heliograph.flows.upkeep import GroupStatus
-from heliograph.model import SparkProgress
 
 
 class State(Enum):
@@ -32,8 +31,9 @@ class FlowStatus:
     """A flow as it is now, for logs, tables and pages.
 
     `reason` is why it has FAILED, or what it fails to do beside copying while it is RUNNING. `latency_counts`
-    are records by the bounds of dataplane/latency.py, `losses` how often records were found lost, by kind,
-    `copied` records and bytes by source topic, of those there are now. Counts go on where a flow begins anew.
+    are records by the bounds of policy/latency.py, `losses` how often records were found lost, by kind,
+    `copied` records and bytes by source topic, of those there are now. `tasks` are those at work,
+    `handovers` partitions that went from one to another. Counts go on where a flow begins anew.
     """
 
     flow: str
@@ -44,7 +44,7 @@ class FlowStatus:
     records: int
     bytes: int
     lag: int | None
-    epochs: int
+    tasks: int
     latency_ms: tuple[int | None, int | None]
     verdicts: dict[str, int]
     stopped: dict[str, str]
@@ -57,8 +57,7 @@ class FlowStatus:
     restarts: int = 0
     losses: dict[str, int] = field(default_factory=dict)
     latency_counts: tuple[int, ...] = ()
-    epoch_pause_seconds: float | None = None
-    spark: SparkProgress | None = None
+    handovers: int = 0
     copied: dict[str, tuple[int, int]] = field(default_factory=dict)
 
 
@@ -109,7 +108,7 @@ def status_at_rest(
         records=0,
         bytes=0,
         lag=None,
-        epochs=0,
+        tasks=0,
         latency_ms=(None, None),
         verdicts={},
         stopped={},

@@ -19,13 +19,13 @@ from heliograph.control.flow_status import (
 )
 from heliograph.control.job_status import with_tally
 from heliograph.control.runner import FlowRunner
-from heliograph.dataplane.lease_server import LeaseServer
-from heliograph.dataplane.session import Engine
-from heliograph.dataplane.tally import Tally
+from heliograph.driving.lease_server import LeaseServer
+from heliograph.driving.tally import Tally
 from heliograph.errors import MirrorError
 from heliograph.flows.schedule import Schedule, broken_chores
 from heliograph.flows.source import naming_of
 from heliograph.flows.upkeep import GroupStatus, GroupUpkeep, HeartbeatUpkeep
+from heliograph.spark.engine import Engine
 
 log = logging.getLogger(__name__)
 

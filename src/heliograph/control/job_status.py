@@ -4,9 +4,9 @@ import time
 from dataclasses import replace
 
 from heliograph.control.flow_status import FlowStatus, PartitionStatus, Spread
-from heliograph.dataplane.job import FlowJob
-from heliograph.dataplane.latency import Window
-from heliograph.dataplane.tally import Tally
+from heliograph.driving.job import FlowJob
+from heliograph.driving.tally import Tally
+from heliograph.policy.latency import Window
 
 
 def with_tally(status: FlowStatus, tally: Tally) -> FlowStatus:
@@ -15,13 +15,12 @@ def with_tally(status: FlowStatus, tally: Tally) -> FlowStatus:
         status,
         records=tally.records.total(),
         bytes=tally.bytes.total(),
-        epochs=tally.epochs,
         latency_ms=(tally.latency.quantile(0.5), tally.latency.quantile(0.99)),
         verdicts=dict(tally.verdicts),
         restarts=tally.restarts,
         losses=dict(tally.losses),
         latency_counts=tuple(tally.latency.counts),
-        epoch_pause_seconds=tally.pause_seconds,
+        handovers=tally.handovers,
     )
 
 
@@ -37,10 +36,10 @@ def with_job(status: FlowStatus, job: FlowJob) -> FlowStatus:
         lag=sum(p.lag for p in partitions),
         copied={topic: (tally.records[topic], tally.bytes[topic]) for topic in topics},
         stopped={str(p.source): p.stop.reason for p in partitions if p.stop},
-        waiting=tuple(job.troubles()),
+        waiting=tuple(sorted({*job.troubles(), *job.waiting().values()})),
         slices=tuple(tuple(map(str, held)) for held in job.slices()),
         remotes=frozenset(p.remote.topic for p in partitions if p.records),
-        spark=job.spark,
+        tasks=job.tasks(),
     )
 
 
@@ -59,7 +58,7 @@ def partition_statuses(job: FlowJob) -> list[PartitionStatus]:
             records=p.records,
             bytes=p.bytes,
             stopped=p.stop.reason if p.stop else None,
-            stop_kind=p.stop.kind if p.stop else None,
+            stop_kind=p.stop.kind.value if p.stop else None,
             copied_ms=p.copied_ms,
             record_age_ms=spread_of(p.ages, now),
             replication_latency_ms=spread_of(p.latencies, now),

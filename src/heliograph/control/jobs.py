@@ -1,30 +1,26 @@
-"""The job of a flow, as its settings want it: the usual one, one that places by key, or one in transactions."""
+"""The job of a flow, as its settings want it: alone at its remote topics, or in transactions beside others."""
 
 from collections.abc import Callable
 from contextlib import closing
 
 from heliograph.config.flow import FlowConfig
 from heliograph.config.settings_worker import EXACTLY_ONCE_SOURCE_SUPPORT
-from heliograph.dataplane.assignment import JobOptions, Ledger, Limits
-from heliograph.dataplane.job import FlowJob, OnRuns
-from heliograph.dataplane.lease_server import LeaseServer
-from heliograph.dataplane.placing_job import PlacingJob
-from heliograph.dataplane.tally import Tally
-from heliograph.dataplane.transactional_job import TransactionalJob
+from heliograph.driving.job import FlowJob, JobOptions, OnRuns, Rights
+from heliograph.driving.lease_server import LeaseServer
+from heliograph.driving.ownership import Ownership
+from heliograph.driving.rights import Exclusive, Shared
+from heliograph.driving.tally import Tally
 from heliograph.errors import ConfigError
 from heliograph.flows.holds import HoldStore
 from heliograph.flows.progress import ProgressStore
 from heliograph.kafka.cluster import Cluster, patiently
 from heliograph.kafka.transactions import take_over_all
-from heliograph.model import Position, ProducerIdentity, TopicPartition
+from heliograph.model import Position, TopicPartition
+from heliograph.wire.lease_messages import Ledger, Limits
 
 
-def settle_transactions(
-    config: FlowConfig, target: Cluster, slices: int
-) -> ProducerIdentity | None:
-    """Abort what a predecessor left open, before its positions are read; None where there are none."""
-    if not config.transactions:
-        return None
+def settle_transactions(config: FlowConfig, target: Cluster, slices: int) -> Rights:
+    """Abort what a predecessor left open, before its positions are read; return the rights of its successor."""
     if config.target_partitions != "source":
         raise ConfigError(
             f"{config.flow}: {EXACTLY_ONCE_SOURCE_SUPPORT.name}=enabled needs remote topics with the "
@@ -37,28 +33,28 @@ def settle_transactions(
             f"{config.flow.target}, where its records are; they are kept elsewhere. Switch it off: without "
             "it a record is not written twice, either, where nobody else writes to remote topics."
         )
-    return take_over_all(target, config.transactional_id, slices)
+    own = take_over_all(target, config.transactional_id, slices)
+    return Shared(config.transactional_id, own, _ledger(config), lambda: _saved(config))
 
 
 def make_job(
     config: FlowConfig,
     leases: LeaseServer,
     slices: int,
-    own: ProducerIdentity | None,
+    ownership: Ownership,
+    shared: Rights | None,
     *,
     on_fatal: Callable[[str, str], None],
     on_runs: OnRuns,
     tally: Tally,
 ) -> FlowJob:
-    """Return a job that is not started; `own` is the flow's identity if it writes in transactions."""
+    """Return a job that is not started; a flow with transactions brings the rights that were settled before."""
     options = JobOptions(
         flow=config.flow,
         key=f"{config.flow} {config.connector_name}",
         source=config.source,
         target=config.target,
-        transactional_id=config.transactional_id,
         limits=Limits(
-            epoch_seconds=config.epoch.total_seconds(),
             chunk_bytes=config.chunk_max_bytes,
             partition_bytes=config.partition_fetch_max_bytes,
             in_flight_requests=config.max_in_flight_requests,
@@ -67,31 +63,22 @@ def make_job(
         ),
         slices=slices,
     )
-
-    def may_copy(target: Cluster) -> None:
-        HoldStore(target, config).check()
-
-    if own is None:
-        kind = FlowJob if config.target_partitions == "source" else PlacingJob
-        return kind(
-            options, leases, on_fatal=on_fatal, on_runs=on_runs, may_copy=may_copy, tally=tally
-        )
-    return TransactionalJob(
+    return FlowJob(
         options,
         leases,
+        shared or Exclusive(ownership),
         on_fatal=on_fatal,
         on_runs=on_runs,
-        may_copy=may_copy,
+        may_copy=lambda target: HoldStore(target, config).check(),
         tally=tally,
-        ledger=_ledger(config),
-        saved=lambda: _saved(config),
-        own=own,
     )
 
 
 def _ledger(config: FlowConfig) -> Ledger:
     topic = config.offset_storage.name
     with closing(Cluster(config.offset_storage.endpoint)) as storage:
+        store = ProgressStore(storage, config)
+        store.load()  # makes the topic, if it is not there
         found = patiently(lambda: storage.describe([topic]))
     return Ledger(
         transactional_id=config.transactional_id,

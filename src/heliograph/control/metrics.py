@@ -13,13 +13,13 @@ from itertools import accumulate
 from heliograph.control.audits import DrillStatus, VerifyStatus
 from heliograph.control.flow_status import FlowStatus, KeptGroups, PartitionStatus, Spread, State
 from heliograph.control.usage import Usage
-from heliograph.dataplane.latency import BOUNDS_MS
-from heliograph.dataplane.partitions import LOSSES
 from heliograph.flows.schedule import ChoreStatus
 from heliograph.flows.upkeep import GroupStatus
+from heliograph.model import StopKind
 from heliograph.policy import metrics
 from heliograph.policy.batches import Verdict
 from heliograph.policy.lag import EndHistory
+from heliograph.policy.latency import BOUNDS_MS
 from heliograph.policy.metrics import Fold, Metric
 
 _WINDOW = 30.0
@@ -29,7 +29,7 @@ _CHECKPOINTS = "checkpoints"
 _FOREIGN = "foreign"
 # A count that is there from the beginning: the first step of one that is not is no increase to Prometheus.
 _NO_BATCHES = {**{verdict.value: 0 for verdict in Verdict}, "skipped": 0, "dropped": 0}
-_NO_LOSSES = dict.fromkeys(LOSSES, 0)
+_NO_LOSSES = dict.fromkeys((kind.value for kind in StopKind if kind.is_loss), 0)
 _FOLDS: dict[Fold, Callable[[float, float], float]] = {
     Fold.SUM: operator.add,
     Fold.MAX: max,
@@ -259,18 +259,14 @@ def _put_flow(page: Page, status: FlowStatus) -> None:
         (metrics.FLOW_RECORDS, status.records),
         (metrics.FLOW_BYTES, status.bytes),
         (metrics.FLOW_LAG, status.lag),
-        (metrics.FLOW_EPOCHS, status.epochs),
-        (metrics.FLOW_EPOCH_PAUSE, status.epoch_pause_seconds),
+        (metrics.FLOW_TASKS, status.tasks),
+        (metrics.FLOW_HANDOVERS, status.handovers),
         (metrics.FLOW_RESTARTS, status.restarts),
         (metrics.FLOW_WAITING, len(status.waiting)),
         (metrics.FLOW_REFUSED, len(status.refused)),
     ):
         if value is not None:
             _put(page, metric, value, ends)
-    if status.spark is not None:
-        _put(page, metrics.SPARK_BATCH, status.spark.batch, ends)
-        _put(page, metrics.SPARK_BATCH_SECONDS, status.spark.seconds, ends)
-        _put(page, metrics.SPARK_BATCH_ROWS, status.spark.rows, ends)
     _put_tallies(page, ends, status)
     _put_latencies(page, ends, status)
 

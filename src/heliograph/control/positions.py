@@ -3,19 +3,12 @@
 import logging
 import time
 
-from heliograph.dataplane.job import FlowJob
-from heliograph.dataplane.partitions import (
-    LOST_REMOTE,
-    LOST_TOPIC,
-    MADE_ANEW,
-    UNTRACKED,
-    Partition,
-    Stop,
-)
+from heliograph.driving.job import FlowJob
+from heliograph.driving.partitions import Partition, Stop
 from heliograph.errors import MirrorError
 from heliograph.flows.starts import Origin, Start, saved_offset
 from heliograph.kafka.cluster import NO_LEADER, Cluster
-from heliograph.model import TopicPartition
+from heliograph.model import StopKind, TopicPartition
 from heliograph.wire.connect_records import SourceOffset
 
 log = logging.getLogger(__name__)
@@ -29,7 +22,8 @@ def open_partition(start: Start) -> Partition:
     stop = None
     if start.barred:
         reason = f"{start.loss}; {start.advice}"
-        kind = UNTRACKED if start.origin is Origin.UNTRACKED else MADE_ANEW
+        untracked = start.origin is Origin.UNTRACKED
+        kind = StopKind.UNTRACKED if untracked else StopKind.MADE_ANEW
         stop = Stop(kind, start.position.upstream, reason, time.monotonic())
         log.error("partition=%s stopped: %s", route.source, reason)
     return Partition(
@@ -48,15 +42,14 @@ def open_partition(start: Start) -> Partition:
 def resume_returned(job: FlowJob, source: Cluster, target: Cluster) -> None:
     """Go on with partitions that had no leader, or that a broker did not know, and are there again.
 
-    Else they would wait for the epoch that ends a minute later: a cluster that comes back has its brokers
-    before it has its leaders.
+    Else they would wait for a minute: a cluster that comes back has its brokers before it has its leaders.
     """
     now = time.monotonic()
-    for kind, cluster in ((LOST_TOPIC, source), (LOST_REMOTE, target)):
+    for kind, cluster in ((StopKind.LOST_TOPIC, source), (StopKind.LOST_REMOTE, target)):
         away = {
-            p: (p.remote, p.remote_id) if kind == LOST_REMOTE else (p.source, p.topic_id)
+            p: (p.remote, p.remote_id) if kind is StopKind.LOST_REMOTE else (p.source, p.topic_id)
             for p in job.stopped()
-            if p.stop is not None and p.stop.kind == kind and now - p.stop.since > _SETTLES
+            if p.stop is not None and p.stop.kind is kind and now - p.stop.since > _SETTLES
         }
         if not away:
             continue
@@ -77,5 +70,5 @@ def offsets_of(job: FlowJob) -> dict[TopicPartition, SourceOffset]:
     return {
         p.source: saved_offset(p.position, p.topic_id, p.remote_id, p.leader_epoch)
         for p in job.partitions()
-        if p.stop is None or p.stop.kind not in (MADE_ANEW, UNTRACKED)
+        if p.stop is None or not p.stop.kind.keeps_saved_position
     }

@@ -18,12 +18,10 @@ from heliograph.control.flow_status import FlowStatus, PartitionStatus, State, s
 from heliograph.control.job_status import partition_statuses, with_job, with_tally
 from heliograph.control.jobs import make_job, settle_transactions
 from heliograph.control.positions import offsets_of, open_partition, resume_returned
-from heliograph.dataplane.job import FlowJob
-from heliograph.dataplane.lease_server import LeaseServer
-from heliograph.dataplane.masters import is_local
-from heliograph.dataplane.partitions import LOSS, LOSSES, MADE_ANEW
-from heliograph.dataplane.session import Engine
-from heliograph.dataplane.tally import Tally
+from heliograph.driving.job import FlowJob, Rights
+from heliograph.driving.lease_server import LeaseServer
+from heliograph.driving.ownership import Ownership
+from heliograph.driving.tally import Tally
 from heliograph.errors import FlowHeld, MirrorError
 from heliograph.flows.group_progress import GroupProgress
 from heliograph.flows.holds import HoldStore
@@ -41,7 +39,9 @@ from heliograph.flows.take_over import (
 from heliograph.flows.upkeep import TopicUpkeep
 from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.offsets import EARLIEST, list_offsets
-from heliograph.model import ProducerIdentity, TopicPartition
+from heliograph.model import StopKind, TopicPartition
+from heliograph.spark.engine import Engine
+from heliograph.spark.masters import is_local
 from heliograph.wire.connect_records import SourceOffset
 
 log = logging.getLogger(__name__)
@@ -111,6 +111,7 @@ class FlowRunner(threading.Thread):
         self._complaints: dict[str, str] = {}
         self._known: dict[TopicPartition, SourceOffset] = {}
         self._spreads: dict[str, tuple[str, int]] = {}
+        self._ownership = Ownership(config.transactional_id)
 
     def run(self) -> None:
         """Work until stopped, with a growing pause after each failure. The supervisor's thread target."""
@@ -173,13 +174,13 @@ class FlowRunner(threading.Thread):
             for cluster in (source, storage):
                 cluster.describe(())
             check_stopped(self._config, storage)
-            own = settle_transactions(self._config, target, slices_for(self._config))
+            shared = self._take_over(target)
             store = open_progress(storage, self._config)
             self._known = store.load()
             runs = open_runs(target, self._config)
             runs.load()
             upkeep = TopicUpkeep(self._config)
-            job = self._open_job(runs, upkeep, own)
+            job = self._open_job(runs, upkeep, shared)
             desk = _Desk(source, target, store, runs, holds, upkeep, job)
             self._assign(desk)
             while not self._engine.wait(_TICK):
@@ -209,6 +210,13 @@ class FlowRunner(threading.Thread):
             for cluster in (source, target, storage):
                 cluster.close()
 
+    def _take_over(self, target: Cluster) -> Rights | None:
+        """Make this driver the one that has the flow; return its rights, if it writes in transactions."""
+        if self._config.transactions:
+            return settle_transactions(self._config, target, slices_for(self._config))
+        self._ownership.open(target)
+        return None
+
     def _tend(self, desk: _Desk) -> None:
         """Look after a running job: save, refresh, and raise if it fails."""
         config, job = self._config, desk.job
@@ -222,9 +230,6 @@ class FlowRunner(threading.Thread):
         while not self._stopping.wait(_TICK):
             if self._fatal is not None:
                 raise MirrorError(self._fatal)
-            failure = job.failure()
-            if failure is not None:
-                raise MirrorError(f"{config.flow}: {failure}")
             if job.stopped():
                 self._look_into_losses(job, desk.source)
                 resume_returned(job, desk.source, desk.target)
@@ -234,9 +239,7 @@ class FlowRunner(threading.Thread):
             if now >= save_at:
                 self._look_for_hold(desk)
                 self._save(desk, _SAVE)
-                job.note_progress()
                 job.rebalance()
-                job.make_way()
                 save_at = now + save_every
             if config.refresh_topics_enabled and now >= refresh_at:
                 self._refresh(desk)
@@ -369,7 +372,9 @@ class FlowRunner(threading.Thread):
                 desk.runs.begin(source, start.position)
         if start.loss is not None:
             desk.upkeep.syncs.forget(source)
-            self.tally.alarm(source, MADE_ANEW, (start.route.topic_id, start.route.remote_id))
+            self.tally.alarm(
+                source, StopKind.MADE_ANEW.value, (start.route.topic_id, start.route.remote_id)
+            )
             log.error(
                 "flow=%s partition=%s LOSS: %s. on.loss=continue: it goes on at %d.",
                 self._config.flow,
@@ -396,9 +401,7 @@ class FlowRunner(threading.Thread):
             if route.spread and runs.knows(route.source):
                 runs.clear(route.source)
 
-    def _open_job(
-        self, runs: RunStore, upkeep: TopicUpkeep, own: ProducerIdentity | None
-    ) -> FlowJob:
+    def _open_job(self, runs: RunStore, upkeep: TopicUpkeep, shared: Rights | None) -> FlowJob:
         def on_runs(partition: TopicPartition, told: list[tuple[int, int, int]]) -> None:
             runs.add(partition, told)
             upkeep.syncs.note(partition, told)
@@ -407,7 +410,8 @@ class FlowRunner(threading.Thread):
             self._config,
             self._leases,
             slices_for(self._config),
-            own,
+            self._ownership,
+            shared,
             on_fatal=self._on_fatal,
             on_runs=on_runs,
             tally=self.tally,
@@ -416,7 +420,7 @@ class FlowRunner(threading.Thread):
     def _look_into_losses(self, job: FlowJob, source: Cluster) -> None:
         for partition in job.stopped():
             stop = partition.stop
-            if stop is None or stop.kind != "out-of-range":
+            if stop is None or stop.kind is not StopKind.OUT_OF_RANGE:
                 continue
             try:
                 loss = explain_loss(source, partition.source, stop.upstream, stop.resume)
@@ -427,9 +431,10 @@ class FlowRunner(threading.Thread):
                 job.reposition(partition.source, stop.upstream)
             elif self._config.on_loss != "continue":
                 advice = f"{loss.reason}; set on.loss=continue to go on at {loss.resume}"
-                job.explain_stop(partition.source, LOSS, advice)
-            elif job.reposition(partition.source, loss.resume):
-                self.tally.losses[LOSS] += 1
+                job.explain_stop(partition.source, StopKind.LOSS, advice)
+            else:
+                job.reposition(partition.source, loss.resume)
+                self.tally.losses[StopKind.LOSS.value] += 1
                 log.error(
                     "flow=%s partition=%s LOSS: %s. on.loss=continue: it goes on at %d.",
                     self._config.flow,
@@ -442,9 +447,9 @@ class FlowRunner(threading.Thread):
         """Count partitions that stopped for a loss; one that stops there again is the same alarm."""
         for partition in job.stopped():
             stop = partition.stop
-            if stop is not None and stop.kind in LOSSES:
+            if stop is not None and stop.kind.is_loss:
                 about = partition.topic_id, partition.remote_id, stop.upstream
-                self.tally.alarm(partition.source, stop.kind, about)
+                self.tally.alarm(partition.source, stop.kind.value, about)
 
     def _on_fatal(self, kind: str, reason: str) -> None:
         """Take note of a failure that a retry would only repeat. Called from a lease's thread."""

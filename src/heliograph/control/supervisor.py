@@ -31,10 +31,10 @@ from heliograph.control.instances import (
     make_instance,
 )
 from heliograph.control.runner import slices_for
-from heliograph.dataplane.session import Engine
 from heliograph.flows.source import naming_of
 from heliograph.flows.upkeep import GroupStatus
 from heliograph.kafka.cluster import ask_cluster_id
+from heliograph.spark.engine import Engine
 
 _READ_ONLY = (
     "connectors of this process are those of its file. Change the file, and start it again."

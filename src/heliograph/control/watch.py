@@ -13,8 +13,8 @@ from heliograph.control.audits import DrillStatus, VerifyStatus
 from heliograph.control.flow_status import FlowStatus, State
 from heliograph.control.health import Health, judge, unreachable
 from heliograph.control.metrics import Limits, Observer, Snapshot, split
-from heliograph.dataplane.latency import LatencyBuckets
 from heliograph.policy import metrics
+from heliograph.policy.latency import LatencyBuckets
 
 log = logging.getLogger(__name__)
 

@@ -45,10 +45,10 @@ from heliograph.control.instances import (
 )
 from heliograph.control.membership import Assignment, Membership
 from heliograph.control.status_store import StatusStore
-from heliograph.dataplane.masters import is_local
 from heliograph.errors import MirrorError
 from heliograph.flows.upkeep import GroupStatus
 from heliograph.kafka.cluster import ask_cluster_id
+from heliograph.spark.masters import is_local
 
 log = logging.getLogger(__name__)
 

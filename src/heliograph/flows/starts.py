@@ -5,11 +5,10 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from heliograph.config.flow import FlowConfig
-from heliograph.dataplane.partitions import NOWHERE
 from heliograph.flows.source import Route
 from heliograph.kafka.cluster import Cluster, patiently
 from heliograph.kafka.offsets import EARLIEST, LATEST, list_offsets
-from heliograph.model import Position, TopicPartition
+from heliograph.model import NOWHERE, Position, TopicPartition
 from heliograph.wire.connect_records import SourceOffset
 
 

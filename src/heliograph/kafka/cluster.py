@@ -101,6 +101,10 @@ class Cluster:
         self.describe(())
         return sorted(self._addresses)
 
+    def addresses(self) -> dict[int, tuple[str, int]]:
+        """Return where the brokers are, as of the last description."""
+        return dict(self._addresses)
+
     def describe(self, names: Iterable[str] | None = None) -> dict[str, Topic]:
         """Return the topics named, or all; a topic that does not exist is left out."""
         wanted = (

@@ -1,4 +1,4 @@
-"""Fetching raw batches: one fetch session (KIP-227) per leader, one request in flight on each.
+"""Fetching raw batches: one fetch session (KIP-227) per leader, one request in flight on each. Nothing here waits but `ready`.
 
 The response is parsed in place; nobody copies a record here. Versions 12 (topics by name) and 13
 (topics by id) differ in that one field only. By id, a topic that was deleted and made again is an
@@ -15,17 +15,17 @@ With the leader epoch of the last record that was read (KIP-320), a broker whose
 says where it parted, in tag 0, instead of sending other records from the same offsets.
 """
 
-import select
 import struct
 import time
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Container, Iterable
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import NamedTuple
 from uuid import UUID
 
 from heliograph.errors import CorruptRecord, KafkaFault
-from heliograph.kafka.cluster import NO_LEADER, Cluster
+from heliograph.kafka.brokers import Brokers, await_any
+from heliograph.kafka.cluster import NO_LEADER
 from heliograph.kafka.faults import LOST_SESSION, fault_for
 from heliograph.kafka.transport import REQUEST_TIMEOUT, Channel, Room, no_room
 from heliograph.model import TopicPartition
@@ -94,6 +94,7 @@ class Session:
     forgotten: dict[int, Subject] = field(default_factory=dict)
     asked_at: float | None = None
     correlation: int = 0
+    frame: memoryview | None = None
 
     @property
     def waiting(self) -> bool:
@@ -113,14 +114,16 @@ class FetchLimits:
 class Fetcher:
     """Fetches a set of partitions from their leaders, following them when they move."""
 
-    def __init__(self, cluster: Cluster, limits: FetchLimits) -> None:
-        self._cluster = cluster
+    def __init__(self, brokers: Brokers, limits: FetchLimits) -> None:
+        self._brokers = brokers
         self._limits = limits
         self._subjects: dict[int, Subject] = {}
         self._homeless: set[int] = set()
+        self._paused: set[int] = set()
         self._by_key: dict[tuple[bytes | str, int], int] = {}
         self._sessions: dict[int, Session] = {}
         self._buffer = bytearray(0)
+        self._ended: dict[int, str] = {}
 
     def add(self, subjects: Iterable[Subject]) -> None:
         """Start fetching `subjects`; their leaders are looked up at the next `place`."""
@@ -137,6 +140,25 @@ class Fetcher:
         if subject is not None:
             self._leave(subject)
             self._homeless.discard(slot)
+            self._paused.discard(slot)
+            for key in (subject.topic_id.bytes, subject.partition.topic):
+                if self._by_key.get((key, subject.partition.index)) == slot:
+                    del self._by_key[key, subject.partition.index]
+
+    def pause(self, slot: int) -> None:
+        """Ask for no more of a partition until `resume`; what is on its way still comes."""
+        subject = self._subjects.get(slot)
+        if subject is not None and slot not in self._paused:
+            self._paused.add(slot)
+            if subject.leader != NO_LEADER:
+                self._leave(subject)
+                self._homeless.discard(slot)
+
+    def resume(self, slot: int) -> None:
+        """Go on asking for a partition, from where it was."""
+        if slot in self._paused:
+            self._paused.discard(slot)
+            self._homeless.add(slot)
 
     def moved(self, slot: int, position: int, epoch: int = -1) -> None:
         """Say that the next offset wanted of `slot` is `position`, after a record of leader epoch `epoch`."""
@@ -164,18 +186,24 @@ class Fetcher:
     @property
     def homeless(self) -> bool:
         """Whether some partition has no leader that is being asked."""
-        return bool(self._homeless)
+        return bool(self._homeless - self._paused)
 
     @property
     def asking(self) -> bool:
         """Whether some broker owes a response."""
         return any(session.waiting for session in self._sessions.values())
 
-    def place(self) -> str | None:
-        """Give every homeless partition to its leader's session; say why one is still without."""
-        homeless = [self._subjects[slot] for slot in sorted(self._homeless)]
-        topics = self._cluster.describe({s.partition.topic for s in homeless})
-        why: str | None = None
+    def place(self) -> dict[int, str]:
+        """Give every homeless partition to its leader's session; return why some are still without, by slot.
+
+        Raises what `describe` raises where the cluster as a whole does not answer.
+        """
+        homeless = [self._subjects[slot] for slot in sorted(self._homeless - self._paused)]
+        topics = self._brokers.describe({s.partition.topic for s in homeless})
+        if topics is None:
+            return {}
+        why: dict[int, str] = {}
+        nodes: dict[int, Session | str | None] = {}
         for subject in homeless:
             topic = topics.get(subject.partition.topic)
             index = subject.partition.index
@@ -184,56 +212,83 @@ class Fetcher:
                 # Gone: any broker will say so in a fetch response, which is where it is dealt with.
                 leader = next(iter(self._sessions))
             if leader == NO_LEADER:
-                why = f"{subject.partition} has no leader"
+                why[subject.slot] = f"{subject.partition} has no leader"
                 continue
-            try:
-                session = self._session(leader)
-            except KafkaFault as exc:
-                why = str(exc)
-                continue
-            subject.leader = leader
-            self._homeless.discard(subject.slot)
-            session.subjects[subject.slot] = subject
-            session.fresh.add(subject.slot)
-            session.forgotten.pop(subject.slot, None)
+            if leader not in nodes:
+                nodes[leader] = self._open(leader)
+            session = nodes[leader]
+            if isinstance(session, Session):
+                self._settle(subject, session)
+            elif session is not None:
+                why[subject.slot] = session
         return why
 
     def ask(self) -> None:
         """Send the next fetch to every broker that is not already answering one."""
         for session in list(self._sessions.values()):
-            if not session.waiting and session.subjects:
-                try:
-                    request = self._encode(session)
-                    session.correlation = session.channel.correlation
-                    session.channel.send([request])
-                    session.asked_at = time.monotonic()
-                except OSError:
+            if session.waiting:
+                continue
+            if session.channel.expires or not session.subjects:
+                if session.channel.expires:
                     self._end(session)
+                continue
+            try:
+                request = self._encode(session)
+                session.correlation = session.channel.correlation
+                session.asked_at = time.monotonic()
+                session.channel.send([request])
+            except OSError as exc:
+                self._end(session, exc)
 
-    def ready(self, timeout: float, also: Sequence[int] = ()) -> tuple[list[Session], list[int]]:
-        """Wait for responses; return the sessions and, of `also`, the descriptors that are readable."""
-        asked = {s.channel.fileno(): s for s in self._sessions.values() if s.waiting}
-        buffered = [s for s in asked.values() if s.channel.pending()]
-        readable, _, _ = select.select([*asked, *also], [], [], 0 if buffered else timeout)
-        sessions = buffered + [
-            asked[fd] for fd in readable if fd in asked and asked[fd] not in buffered
-        ]
-        if not sessions:
-            self._end_silent()
-        return sessions, [fd for fd in readable if fd not in asked]
+    def interest(self) -> dict[int, int]:
+        """Return the descriptors to poll, and for which events."""
+        return {
+            s.channel.fileno(): s.channel.interest() for s in self._sessions.values() if s.waiting
+        }
 
-    def take(self, session: Session, room: Room = no_room) -> Response | None:
-        """Return a session's response, or None where the session itself was lost.
+    def is_ready(self) -> bool:
+        """Whether something can be had that `poll` would not tell of."""
+        return any(s.waiting and s.channel.pending() for s in self._sessions.values())
 
-        The buffer is the one that `room` offers for its size. Else it is this fetcher's own and holds
-        until the next call.
+    def collect(self, readable: Container[int], room: Room = no_room) -> list[Session]:
+        """Receive and send what can be; return the sessions of which a whole response is there, to be taken.
+
+        A response is received into what `room` offers for its size; else the buffer is this fetcher's own and
+        holds until the next response is received.
         """
-        session.asked_at = None
-        try:
-            buffer = session.channel.receive_into(self._buffer, room)
-        except OSError:
-            self._end(session)
-            return None
+        whole = []
+        for session in list(self._sessions.values()):
+            if session.asked_at is None:
+                continue
+            channel = session.channel
+            if channel.fileno() in readable or channel.pending():
+                try:
+                    channel.flush()
+                    session.frame = channel.poll_frame(self._buffer, room)
+                except OSError as exc:
+                    self._end(session, exc)
+                    continue
+                if session.frame is not None:
+                    whole.append(session)
+                    continue
+            patience = self._limits.wait.total_seconds() + REQUEST_TIMEOUT.total_seconds()
+            if channel.is_silent(session.asked_at, patience):
+                self._end(session, TimeoutError("it does not answer"))
+        return whole
+
+    def ready(self, timeout: float) -> list[Session]:
+        """Wait for a whole response; return the sessions that have one."""
+        until = time.monotonic() + timeout
+        while True:
+            left = 0.0 if self.is_ready() else max(until - time.monotonic(), 0.0)
+            sessions = self.collect(await_any(self.interest(), left))
+            if sessions or time.monotonic() >= until or not self.asking:
+                return sessions
+
+    def take(self, session: Session) -> Response | None:
+        """Return a session's response, or None where the session itself was lost."""
+        buffer, session.frame, session.asked_at = session.frame, None, None
+        assert buffer is not None, "a session is taken when it is whole"
         owner = buffer.obj
         if isinstance(owner, bytearray) and len(owner) > len(self._buffer):
             self._buffer = owner
@@ -255,17 +310,32 @@ class Fetcher:
         self._homeless.clear()
         self._by_key.clear()
 
-    def _session(self, node: int) -> Session:
+    def _open(self, node: int) -> Session | str | None:
+        """Return the session with a broker; None while the connection is being made, or why there is none."""
         session = self._sessions.get(node)
-        if session is None:
-            channel = self._cluster.channel(node)
-            version = 13 if channel.supports(API_KEY, 13) else 12
-            if not channel.supports(API_KEY, version):
-                raise KafkaFault(
-                    "fetch (brokers of 2.7 or later are needed)", "UNSUPPORTED_VERSION", False
-                )
-            session = self._sessions[node] = Session(node, channel, version)
+        if session is not None:
+            return session
+        try:
+            channel = self._brokers.channel(node)
+        except KafkaFault as exc:
+            self._ended[node] = str(exc)
+            return str(exc)
+        if channel is None:
+            return self._ended.get(node)
+        version = 13 if channel.supports(API_KEY, 13) else 12
+        if not channel.supports(API_KEY, version):
+            needed = "fetch (brokers of 2.7 or later are needed)"
+            return str(KafkaFault(needed, "UNSUPPORTED_VERSION", retriable=False))
+        self._ended.pop(node, None)
+        session = self._sessions[node] = Session(node, channel, version)
         return session
+
+    def _settle(self, subject: Subject, session: Session) -> None:
+        subject.leader = session.node
+        self._homeless.discard(subject.slot)
+        session.subjects[subject.slot] = subject
+        session.fresh.add(subject.slot)
+        session.forgotten.pop(subject.slot, None)
 
     def _leave(self, subject: Subject) -> None:
         session = self._sessions.get(subject.leader)
@@ -276,20 +346,16 @@ class Fetcher:
             session.fresh.discard(subject.slot)
             session.forgotten[subject.slot] = subject
 
-    def _end(self, session: Session) -> None:
+    def _end(self, session: Session, why: OSError | None = None) -> None:
         self._sessions.pop(session.node, None)
-        self._cluster.drop(session.node)
+        self._brokers.drop(session.node)
+        if why is not None:
+            cluster = self._brokers.endpoint.cluster
+            self._ended[session.node] = f"broker {session.node} of {cluster} is away ({why})"
         for subject in session.subjects.values():
             subject.leader = NO_LEADER
             if self._subjects.get(subject.slot) is subject:
                 self._homeless.add(subject.slot)
-
-    def _end_silent(self) -> None:
-        """Give up on brokers that owe an answer for too long: frozen, or behind a cut."""
-        patience = self._limits.wait.total_seconds() + REQUEST_TIMEOUT.total_seconds()
-        for session in list(self._sessions.values()):
-            if session.asked_at is not None and time.monotonic() - session.asked_at > patience:
-                self._end(session)
 
     def _encode(self, session: Session) -> bytes:
         limits = self._limits

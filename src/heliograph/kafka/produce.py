@@ -11,16 +11,16 @@ D  At most five requests are in flight per broker: the broker remembers five bat
    a batch sent twice is recognised and answered with its first offset.
 """
 
-import select
 import struct
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from heliograph.errors import ClusterUnreachable, CorruptRecord, FlowFenced, KafkaFault
-from heliograph.kafka.cluster import NO_LEADER, Cluster
+from heliograph.kafka.brokers import Brokers, await_any
+from heliograph.kafka.cluster import NO_LEADER, Topic
 from heliograph.kafka.faults import (
     DUPLICATE_SEQUENCE,
     FENCED,
@@ -80,7 +80,10 @@ class Refused(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Lane:
-    """One remote partition: `sent` holds what is unacknowledged, `waiting` what is not sent, in order."""
+    """One remote partition: `sent` holds what is unacknowledged, `waiting` what is not sent, in order.
+
+    `trouble` is why it does not get further for the moment.
+    """
 
     slot: int
     partition: TopicPartition
@@ -90,6 +93,11 @@ class Lane:
     in_flight: int = 0
     failed: bool = False
     lost_since: float | None = None
+    trouble: str | None = None
+
+    @property
+    def bytes(self) -> int:
+        return _size(self.sent) + _size(self.waiting)
 
 
 _Batches = list[tuple[Lane, Outgoing]]
@@ -104,13 +112,13 @@ class _Request(NamedTuple):
 
 
 class Producer:
-    """Writes batches to remote partitions and tells, in order, which are stored."""
+    """Writes batches to remote partitions and tells, in order, which are stored. Only `pump` waits."""
 
     def __init__(
         self,
-        cluster: Cluster,
+        brokers: Brokers,
         flow: str,
-        lanes: Iterable[Lane],
+        lanes: Iterable[Lane] = (),
         *,
         on_stored: Callable[[Stored], None],
         on_refused: Callable[[Refused], None],
@@ -119,69 +127,117 @@ class Producer:
     ) -> None:
         self._owner = _encode_owner(transactional_id)
         self._in_transactions = transactional_id is not None
-        self._cluster = cluster
+        self._brokers = brokers
         self._flow = flow
         self._lanes = {lane.slot: lane for lane in lanes}
         self._on_stored = on_stored
         self._on_refused = on_refused
         self._max_in_flight = max_in_flight
         self._flying: dict[int, deque[_Request]] = {}
+        self._channels: dict[int, Channel] = {}
         self._busy: dict[int, Lane] = {}
-        self.unsent_bytes = 0  # of batches that wait in their lanes
+        self.troubled: dict[
+            int, Lane
+        ] = {}  # lanes with batches that do not get further for the moment
+        self.unstored_bytes = 0  # of batches that were offered and are not acknowledged
         self._retry_at = 0.0
         self._buffer = bytearray(1 << 16)
-        self.trouble: str | None = None
 
     @property
     def idle(self) -> bool:
         return not self._busy
 
+    @property
+    def trouble(self) -> str | None:
+        """Why some partition does not get further for the moment."""
+        return next((lane.trouble for lane in self.troubled.values()), None)
+
+    def add(self, lane: Lane) -> None:
+        """Write to one partition more."""
+        self._lanes[lane.slot] = lane
+
+    def remove(self, slot: int) -> None:
+        """Write to a partition no more; answers still due are ignored."""
+        lane = self._lanes.pop(slot)
+        assert not lane.bytes, "only a partition at rest is removed"
+
+    def is_busy(self, slot: int) -> bool:
+        """Whether batches of a partition are under way, or answers are due."""
+        return slot in self._busy
+
     def offer(self, slot: int, batch: Outgoing) -> None:
         """Queue a batch behind those of its partition."""
         lane = self._lanes[slot]
         lane.waiting.append(batch)
-        self.unsent_bytes += len(batch.payload)
+        self.unstored_bytes += len(batch.payload)
         self._busy[slot] = lane
 
-    def pump(self, timeout: float = 0.0, also: Sequence[int] = ()) -> list[int]:
-        """Send what may be sent; take what was answered, waiting up to `timeout` for an answer.
-
-        Returns those of `also` (file descriptors) that are readable.
-        """
-        self._send()
-        channels = {n: self._cluster.channel(n) for n, queue in self._flying.items() if queue}
-        nodes = {channel.fileno(): n for n, channel in channels.items()}
-        if not nodes and self._busy:
+    def pump(self, timeout: float = 0.0) -> None:
+        """Send what may be sent; take what was answered, waiting up to `timeout` for an answer."""
+        self.send()
+        if not any(self._flying.values()) and self._busy:
             timeout = min(timeout, max(self._retry_at - time.monotonic(), 0.0))
-        buffered = [n for n, channel in channels.items() if channel.pending()]
-        readable, _, _ = select.select([*nodes, *also], [], [], 0.0 if buffered else timeout)
-        answered = dict.fromkeys([*buffered, *(nodes[fd] for fd in readable if fd in nodes)])
-        for node in answered:
-            self._take(node)
-        if answered:
-            self._send()
-        else:
-            self._lose_silent()
-        return [fd for fd in readable if fd not in nodes]
+        if self.collect(await_any(self.interest(), 0.0 if self.is_ready() else timeout)):
+            self.send()
+
+    def interest(self) -> dict[int, int]:
+        """Return the descriptors to poll, and for which events."""
+        return {
+            self._channels[node].fileno(): self._channels[node].interest()
+            for node, queue in self._flying.items()
+            if queue
+        }
+
+    def is_ready(self) -> bool:
+        """Whether something can be had that `poll` would not tell of."""
+        return any(self._channels[n].pending() for n, queue in self._flying.items() if queue)
+
+    def retry_in(self) -> float | None:
+        """Return in how many seconds `send` may get further without an answer; None if it cannot."""
+        if all(lane.leader != NO_LEADER or lane.failed for lane in self._busy.values()):
+            return None
+        return max(self._retry_at - time.monotonic(), 0.0)
+
+    def retry_now(self) -> None:
+        """Look for leaders and connections at the next `send`: something has changed."""
+        self._retry_at = 0.0
+
+    def collect(self, readable: Container[int]) -> bool:
+        """Receive what was answered and flush what is queued; return whether there was an answer."""
+        answered = False
+        for node, queue in list(self._flying.items()):
+            if not queue:
+                continue
+            channel = self._channels[node]
+            if channel.fileno() in readable or channel.pending():
+                answered = self._receive(node, channel) or answered
+            elif channel.is_silent(queue[0].sent_at, REQUEST_TIMEOUT.total_seconds()):
+                self._lose(node, f"broker {node} does not answer")
+        return answered
 
     def close(self) -> None:
         """Give up: a channel that still owes answers must not be read by somebody else."""
         for node, queue in self._flying.items():
             if queue:
-                self._cluster.drop(node)
+                self._brokers.drop(node)
         self._flying.clear()
+        self._channels.clear()
 
     def abandon(self, slot: int) -> None:
         """Drop what is queued of a partition that cannot go on; answers still due are ignored."""
         lane = self._lanes[slot]
-        self.unsent_bytes -= _size(lane.waiting)
+        self.unstored_bytes -= lane.bytes
         lane.waiting.clear()
         lane.sent.clear()
+        self._trouble(lane, None)
         lane.failed = lane.in_flight > 0
         self._rest(lane)
 
-    def _send(self) -> None:
-        if self._busy and any(lane.leader == NO_LEADER for lane in self._busy.values()):
+    def send(self) -> None:
+        """Send what may be sent."""
+        if not self._busy:
+            return
+        if any(lane.leader == NO_LEADER for lane in self._busy.values()):
             self._place()
         by_leader: dict[int, list[Lane]] = {}
         for lane in self._busy.values():
@@ -191,36 +247,48 @@ class Producer:
             self._send_to(node, lanes)
 
     def _send_to(self, node: int, lanes: list[Lane]) -> None:
+        channel = self._channels[node]
         flying = self._flying.setdefault(node, deque())
+        if channel.expires:
+            if not flying:  # a new connection has a new login
+                self._lose(node, None)
+                for lane in lanes:
+                    lane.leader = NO_LEADER
+            return
         while len(flying) < self._max_in_flight:
             batches = _gather(lanes)
             if not batches:
                 return
-            self.unsent_bytes -= _size(batch for _, batch in batches)
+            parts = _encode(channel, batches, self._owner)
+            flying.append(_Request(batches, channel.correlation, time.monotonic()))
             try:
-                channel = self._cluster.channel(node)
-                parts = _encode(channel, batches, self._owner)
-                correlation = channel.correlation
                 channel.send(parts)
-            except (OSError, KafkaFault) as exc:
-                flying.append(_Request(batches, -1, 0.0))
+            except OSError as exc:
                 self._lose(node, self._describe(node, exc))
                 return
-            flying.append(_Request(batches, correlation, time.monotonic()))
 
-    def _describe(self, node: int, exc: OSError | KafkaFault) -> str:
-        if isinstance(exc, KafkaFault):
-            return str(exc)
+    def _describe(self, node: int, exc: OSError) -> str:
         reason = str(exc) or type(exc).__name__
-        return f"broker {node} of {self._cluster.endpoint.cluster} hung up ({reason})"
+        return f"broker {node} of {self._brokers.endpoint.cluster} hung up ({reason})"
 
-    def _take(self, node: int) -> None:
-        """Receive one response of `node`, which answers the oldest request in flight there."""
-        try:
-            frame = self._cluster.channel(node).receive_into(self._buffer)
-        except OSError as exc:
-            self._lose(node, self._describe(node, exc))
-            return
+    def _receive(self, node: int, channel: Channel) -> bool:
+        """Take all responses of a broker that are there; return whether there was one."""
+        answered = False
+        while self._flying.get(node):
+            try:
+                channel.flush()
+                frame = channel.poll_frame(self._buffer)
+            except OSError as exc:
+                self._lose(node, self._describe(node, exc))
+                return answered
+            if frame is None:
+                return answered
+            answered = True
+            self._take(node, frame)
+        return answered
+
+    def _take(self, node: int, frame: memoryview) -> None:
+        """Take a response, which answers the oldest request in flight there."""
         asked = self._flying[node].popleft()
         request = {lane.partition: (lane, batch) for lane, batch in asked.batches}
         if _I32.unpack_from(frame)[0] != asked.correlation:
@@ -245,7 +313,8 @@ class Producer:
             stored = lane.sent.popleft()
             assert stored is batch, "answers come in the order of the requests"
             lane.lost_since = None
-            self.trouble = None
+            self._trouble(lane, None)
+            self.unstored_bytes -= len(batch.payload)
             self._on_stored(Stored(lane.slot, batch, base_offset))
             self._rest(lane)
         elif error in FENCED:
@@ -261,10 +330,14 @@ class Producer:
         else:
             self._refuse(lane, message or error_name(error))
 
-    def _lose(self, node: int, reason: str) -> None:
+    def _lose(self, node: int, reason: str | None) -> None:
         """Treat everything in flight to `node` as failed; it may or may not have been stored."""
-        self._cluster.drop(node)
+        self._brokers.drop(node)
+        self._channels.pop(node, None)
         requests = self._flying.pop(node, deque())
+        for lane in self._lanes.values():
+            if lane.leader == node:
+                lane.leader = NO_LEADER
         for request in requests:
             for lane, _ in request.batches:
                 lane.in_flight -= 1
@@ -272,14 +345,7 @@ class Producer:
         for request in requests:
             for lane, _ in request.batches:
                 if lane.failed:
-                    self._fail(lane, reason)
-
-    def _lose_silent(self) -> None:
-        """Give up on brokers that owe an answer for too long: frozen, or behind a cut."""
-        limit = time.monotonic() - REQUEST_TIMEOUT.total_seconds()
-        for node, queue in list(self._flying.items()):
-            if queue and queue[0].sent_at < limit:
-                self._lose(node, f"broker {node} does not answer")
+                    self._fail(lane, reason or "its connection ended")
 
     def _fail(self, lane: Lane, reason: str, *, own: bool = False) -> None:
         """Line a lane's batches up again; `own` says that the trouble is the partition's alone.
@@ -287,7 +353,7 @@ class Producer:
         Such a partition is given up after a while, so that it does not hold up the others of its
         slice. A broker or a cluster that is away is waited for.
         """
-        self.trouble = reason
+        self._trouble(lane, reason)
         lane.failed = True
         if own and lane.lost_since is None:
             lane.lost_since = time.monotonic()
@@ -302,7 +368,6 @@ class Producer:
         if lane.in_flight:
             return
         lane.waiting.extendleft(reversed(lane.sent))
-        self.unsent_bytes += _size(lane.sent)
         lane.sent.clear()
         lane.failed = False
         lane.leader = NO_LEADER
@@ -313,31 +378,72 @@ class Producer:
         self.abandon(lane.slot)
         self._on_refused(Refused(lane.slot, batch, reason, may_pass))
 
+    def _trouble(self, lane: Lane, reason: str | None) -> None:
+        if reason is not None:
+            self.troubled[lane.slot] = lane
+        elif lane.trouble is not None:
+            self.troubled.pop(lane.slot, None)
+        lane.trouble = reason
+
     def _rest(self, lane: Lane) -> None:
         if not lane.sent and not lane.waiting and not lane.in_flight:
             self._busy.pop(lane.slot, None)
+            self._trouble(lane, None)
 
     def _place(self) -> None:
         """Look up the leaders of busy partitions that have none."""
         if time.monotonic() < self._retry_at:
             return
-        homeless = [lane for lane in self._busy.values() if lane.leader == NO_LEADER]
-        try:
-            topics = self._cluster.describe({lane.partition.topic for lane in homeless})
-        except (ClusterUnreachable, KafkaFault) as exc:
-            self.trouble = str(exc)
-            self._retry_at = time.monotonic() + _RETRY_PAUSE
+        homeless = [
+            lane for lane in self._busy.values() if lane.leader == NO_LEADER and not lane.failed
+        ]
+        if not homeless:
             return
+        try:
+            topics = self._brokers.describe({lane.partition.topic for lane in homeless})
+        except (ClusterUnreachable, KafkaFault) as exc:
+            self._retry_at = time.monotonic() + _RETRY_PAUSE
+            for lane in homeless:
+                self._trouble(lane, str(exc))
+            return
+        if topics is None:
+            self._retry_at = time.monotonic() + _RETRY_PAUSE
+        else:
+            self._lead(homeless, topics)
+
+    def _lead(self, homeless: list[Lane], topics: Mapping[str, Topic]) -> None:
+        """Give lanes their leaders, as far as these have a connection; the others are tried again."""
+        nodes: dict[int, str | None] = {}
         for lane in homeless:
-            topic = topics.get(lane.partition.topic)
-            index = lane.partition.index
-            if topic is not None and index < len(topic.leaders):
-                lane.leader = topic.leaders[index]
             if lane.slot not in self._busy:
                 continue  # given up together with one before it
-            if lane.leader == NO_LEADER and not lane.failed:
+            topic = topics.get(lane.partition.topic)
+            index = lane.partition.index
+            leads = topic is not None and index < len(topic.leaders)
+            leader = topic.leaders[index] if topic is not None and leads else NO_LEADER
+            if leader == NO_LEADER:
                 what = "does not exist" if topic is None else "has no leader"
                 self._fail(lane, f"{lane.partition} {what}", own=True)
+                continue
+            if leader not in nodes:
+                nodes[leader] = self._open(leader)
+            if leader in self._channels:
+                lane.leader = leader
+            else:
+                self._retry_at = time.monotonic() + _RETRY_PAUSE
+                self._trouble(lane, nodes[leader] or lane.trouble)
+
+    def _open(self, node: int) -> str | None:
+        """Have a connection to a broker; return why there is none, if that is known."""
+        if node in self._channels:
+            return None
+        try:
+            channel = self._brokers.channel(node)
+        except KafkaFault as exc:
+            return str(exc)
+        if channel is not None:
+            self._channels[node] = channel
+        return None
 
 
 def _size(batches: Iterable[Outgoing]) -> int:

@@ -121,7 +121,7 @@ class _Walk:
         if self.fetcher.homeless:
             patiently(self._place, self._left(_PATIENCE))
         self.fetcher.ask()
-        sessions, _ = self.fetcher.ready(self._left(_SILENCE).total_seconds())
+        sessions = self.fetcher.ready(self._left(_SILENCE).total_seconds())
         if not sessions and not self.fetcher.homeless and not self.fetcher.empty:
             self._left(_SILENCE)
             raise KafkaFault("read a topic", f"nothing for {_SILENCE.seconds} s", retriable=True)
@@ -167,8 +167,9 @@ class _Walk:
 
     def _place(self) -> None:
         why = self.fetcher.place()
-        if why is not None:
-            raise KafkaFault("read a topic", f"nothing ({why})", retriable=True)
+        if why:
+            reason = next(iter(why.values()))
+            raise KafkaFault("read a topic", f"nothing ({reason})", retriable=True)
 
     def exhausted(self, ends: Mapping[TopicPartition, int]) -> list[TopicPartition]:
         """Return the partitions of which nothing is left to read, because all of it was deleted."""

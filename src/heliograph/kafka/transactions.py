@@ -8,7 +8,13 @@ from kafka.protocol.producer import AddPartitionsToTxnRequest, EndTxnRequest, In
 
 from heliograph.errors import FlowFenced, KafkaFault
 from heliograph.kafka.cluster import Cluster, patiently
-from heliograph.kafka.faults import CONCURRENT_TRANSACTIONS, FENCED, fault_for
+from heliograph.kafka.faults import (
+    CONCURRENT_TRANSACTIONS,
+    FENCED,
+    LOST_TOPIC,
+    OPERATION_NOT_ATTEMPTED,
+    fault_for,
+)
 from heliograph.model import ProducerIdentity, TopicPartition
 
 _TRANSACTION = 1
@@ -85,7 +91,39 @@ def add_partitions(
     identity: ProducerIdentity,
     partitions: Sequence[TopicPartition],
 ) -> None:
-    """Begin a transaction, or let more partitions take part in it."""
+    """Begin a transaction, or let more partitions take part in it: all of them, or raise."""
+    for partition, code in _add(cluster, node, transactional_id, identity, partitions):
+        _check(f"let {transactional_id} write to {partition} in a transaction", code)
+
+
+def try_partitions(
+    cluster: Cluster,
+    node: int,
+    transactional_id: str,
+    identity: ProducerIdentity,
+    partitions: Sequence[TopicPartition],
+) -> dict[TopicPartition, str]:
+    """Do as `add_partitions`; return why some are refused for good: then none of them takes part."""
+    refused = {}
+    for partition, code in _add(cluster, node, transactional_id, identity, partitions):
+        if code == OPERATION_NOT_ATTEMPTED:
+            continue
+        if code and code not in FENCED and code != CONCURRENT_TRANSACTIONS:
+            fault = fault_for(f"write to {partition} in a transaction", code)
+            if not fault.retriable or code in LOST_TOPIC:
+                refused[partition] = str(fault)
+                continue
+        _check(f"let {transactional_id} write to {partition} in a transaction", code)
+    return refused
+
+
+def _add(
+    cluster: Cluster,
+    node: int,
+    transactional_id: str,
+    identity: ProducerIdentity,
+    partitions: Sequence[TopicPartition],
+) -> list[tuple[TopicPartition, int]]:
     by_topic: dict[str, list[int]] = {}
     for partition in partitions:
         by_topic.setdefault(partition.topic, []).append(partition.index)
@@ -96,13 +134,11 @@ def add_partitions(
         v3_and_below_producer_epoch=identity.epoch,
         v3_and_below_topics=[spec(name=n, partitions=i) for n, i in by_topic.items()],
     )
-    for topic in cluster.call(request, node, newest=3).results_by_topic_v3_and_below:
-        for answer in topic.results_by_partition:
-            name = f"{topic.name}-{answer.partition_index}"
-            _check(
-                f"let {transactional_id} write to {name} in a transaction",
-                answer.partition_error_code,
-            )
+    return [
+        (TopicPartition(topic.name, answer.partition_index), answer.partition_error_code)
+        for topic in cluster.call(request, node, newest=3).results_by_topic_v3_and_below
+        for answer in topic.results_by_partition
+    ]
 
 
 def end_transaction(

@@ -1,9 +1,11 @@
-"""One blocking connection to one broker: frames, TLS, SASL, and kafka-python's codecs on top.
+"""One connection to one broker: frames, TLS, SASL, and kafka-python's codecs on top.
 
-The hot path (fetch, produce) sends lists of buffers and receives whole frames; everything else goes
-through `Channel.call`, which negotiates the version of each API once per connection.
+It is set up and asked through `call` by a thread that waits. Fetch and produce do not wait: `send` queues a list of
+buffers and sends what the kernel takes, `poll_frame` returns a whole frame once it is there, and `interest` tells what to
+poll for meanwhile. The two ways may alternate, while no answer is owed.
 """
 
+import select
 import socket
 import ssl
 import struct
@@ -12,6 +14,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import timedelta
+from itertools import islice
 from typing import Any
 
 from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse
@@ -33,6 +36,7 @@ _MAX_FRAME = 512 << 20
 _PROMPT_BYTES = 16 << 20  # a larger answer may take that many times the timeout
 _LENGTH = struct.Struct(">i")
 _REQUEST = struct.Struct(">hhi")
+_TRICKLE = 10  # times its patience an answer may take that comes in drips
 _SESSION_PART = 0.8  # of a session's life, after which to log in again (KIP-368)
 _SESSION_LEAST = 1.1  # seconds; a broker hangs up on who comes again within one
 
@@ -61,7 +65,14 @@ class Channel:
         self._hurried = False
         self._sasl = endpoint.sasl
         self._owed = 0
-        self._early: deque[bytearray] = deque()
+        self._patience = min(REQUEST_TIMEOUT, within).total_seconds()
+        self._waits = True
+        self._out: deque[Part] = deque()
+        self._head = bytearray(4)
+        self._got = 0
+        self._wanted = 0
+        self._frame: memoryview | None = None
+        self.heard_at = time.monotonic()
         self._log_in_again_at = float("inf")
         self._socket = _connect(host, port, min(CONNECT_TIMEOUT, within))
         try:
@@ -71,7 +82,7 @@ class Channel:
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SOCKET_BUFFER)
             if endpoint.tls is not None:
                 self._socket = _shake_hands(self._socket, tls_context(endpoint.tls), host)
-            self._socket.settimeout(min(REQUEST_TIMEOUT, within).total_seconds())
+            self._socket.settimeout(self._patience)
             self._negotiate()
             if endpoint.sasl is not None:
                 self._authenticate(endpoint.sasl)
@@ -90,13 +101,32 @@ class Channel:
     def wait_up_to(self, within: timedelta) -> None:
         """Give answers that much time from now on, for requests that a broker holds back."""
         self._hurried = True
-        self._socket.settimeout(within.total_seconds())
+        self._patience = within.total_seconds()
+        if self._waits:
+            self._socket.settimeout(self._patience)
+
+    def interest(self) -> int:
+        """Return the events to poll for."""
+        return select.POLLIN | select.POLLOUT if self._out else select.POLLIN
 
     def pending(self) -> bool:
-        """Whether bytes wait inside of us or of TLS, where `select` cannot see them."""
-        if self._early:
-            return True
+        """Whether bytes wait inside of TLS, where `poll` cannot see them."""
         return isinstance(self._socket, ssl.SSLSocket) and self._socket.pending() > 0
+
+    def is_silent(self, asked_at: float, patience: float) -> bool:
+        """Whether an answer asked for at `asked_at` does not come: no byte for so long, or only few."""
+        now = time.monotonic()
+        return now - max(asked_at, self.heard_at) > patience or now - asked_at > _TRICKLE * patience
+
+    @property
+    def owes(self) -> bool:
+        """Whether an answer is still to come."""
+        return self._owed > 0
+
+    @property
+    def expires(self) -> bool:
+        """Whether the session of its login ends soon: a broker hangs up on one that goes on without."""
+        return time.monotonic() >= self._log_in_again_at
 
     def supports(self, api_key: int, version: int) -> bool:
         low, high = self._versions.get(api_key, (0, -1))
@@ -109,64 +139,117 @@ class Channel:
         return head + b"\0" if flexible else head
 
     def send(self, parts: Sequence[Part]) -> None:
-        """Send one frame made of `parts` without joining them."""
-        self._keep_session()
+        """Queue one frame made of `parts`, without joining them, and send what the kernel takes now."""
+        self._set_waiting(waits=False)
         self._owed += 1
         total = sum(map(len, parts))
-        queue: list[Part] = [_LENGTH.pack(total), *parts]
-        if not self._scatter:
-            self._socket.sendall(b"".join(queue))
-            return
-        at = 0
-        left = total + 4
-        while left:
-            sent = self._socket.sendmsg(queue[at : at + _MAX_PARTS])
-            left -= sent
-            while sent:
-                size = len(queue[at])
-                if sent < size:
-                    queue[at] = memoryview(queue[at])[sent:]
-                    break
-                sent -= size
-                at += 1
+        if self._scatter:
+            self._out.append(_LENGTH.pack(total))
+            self._out.extend(parts)
+        else:
+            self._out.append(b"".join([_LENGTH.pack(total), *parts]))
+        self.flush()
 
-    def receive(self) -> memoryview:
-        """Return the next frame, without its length."""
-        return self.receive_into(bytearray(0))
+    def flush(self) -> None:
+        """Send what the kernel takes of what is queued."""
+        out = self._out
+        try:
+            while out:
+                if self._scatter:
+                    self._sent(self._socket.sendmsg([*islice(out, _MAX_PARTS)]))
+                else:
+                    self._sent(self._socket.send(out[0]))
+        except (BlockingIOError, ssl.SSLWantWriteError, ssl.SSLWantReadError):
+            pass
 
-    def receive_into(self, buffer: bytearray, room: Room = no_room) -> memoryview:
-        """Return the next frame: in what `room` offers for its size, in `buffer`, or in a new one if both are too small."""
+    def _sent(self, count: int) -> None:
+        out = self._out
+        while count:
+            size = len(out[0])
+            if count < size:
+                # TLS wants the same bytes again after it had to wait, so a joined frame is cut only here.
+                out[0] = memoryview(out[0])[count:]
+                return
+            count -= size
+            out.popleft()
+
+    def poll_frame(self, buffer: bytearray, room: Room = no_room) -> memoryview | None:
+        """Return the next frame if all of it is there: in what `room` offers for its size, in `buffer`, or in a new one."""
+        self._set_waiting(waits=False)
+        if self._frame is None:
+            if not self._receive(memoryview(self._head)):
+                return None
+            self._wanted = self._size()
+            self._frame = self._place_for(self._wanted, buffer, room)
+            self._got = 0
+        while True:
+            if not self._receive(self._frame):
+                return None
+            if len(self._frame) == self._wanted:
+                break
+            grown = bytearray(min(self._wanted, 2 * len(self._frame)))
+            grown[: len(self._frame)] = self._frame
+            self._frame = memoryview(grown)
+        frame, self._frame, self._got = self._frame, None, 0
         self._owed -= 1
-        if self._early:
-            return memoryview(self._early.popleft())
-        return self._read_into(buffer, room)
+        return frame
 
-    def _read_into(self, buffer: bytearray, room: Room = no_room) -> memoryview:
-        head = bytearray(4)
-        self._fill(memoryview(head))
-        (size,) = _LENGTH.unpack(head)
-        if not 4 <= size <= _MAX_FRAME:
-            raise CorruptRecord(f"{self.host}:{self.port} sent a frame of {size} bytes")
+    def _receive(self, view: memoryview) -> bool:
+        """Receive what is there of a view; return whether it is whole."""
+        while self._got < len(view):
+            try:
+                got = self._socket.recv_into(view[self._got :])
+            except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
+                return False
+            if got == 0:
+                raise ConnectionResetError(f"{self.host}:{self.port} closed the connection")
+            self._got += got
+            self.heard_at = time.monotonic()
+        return True
+
+    def _place_for(self, size: int, buffer: bytearray, room: Room) -> memoryview:
         offered = room(size)
         if offered is not None:
-            view = offered[:size]
-            self._fill(view)
-            return view
-        if size > len(buffer):
-            # No room is made yet for what is only announced.
-            buffer = bytearray(min(size, _PROMPT_BYTES))
-        got = min(size, len(buffer))
+            return offered[:size]
+        if size <= len(buffer):
+            return memoryview(buffer)[:size]
+        # No room is made yet for what is only announced.
+        return memoryview(bytearray(min(size, _PROMPT_BYTES)))
+
+    def _size(self) -> int:
+        (size,) = _LENGTH.unpack(self._head)
+        if not 4 <= size <= _MAX_FRAME:
+            raise CorruptRecord(f"{self.host}:{self.port} sent a frame of {size} bytes")
+        return int(size)
+
+    def _set_waiting(self, *, waits: bool) -> None:
+        if waits is not self._waits:
+            self._waits = waits
+            self._socket.settimeout(self._patience if waits else 0.0)
+
+    def receive(self) -> memoryview:
+        """Return the next frame, without its length; waits for it."""
+        self._set_waiting(waits=True)
+        self._owed -= 1
+        return self._read_whole()
+
+    def _read_whole(self) -> memoryview:
+        self._fill(memoryview(self._head))
+        size = self._size()
+        # No room is made yet for what is only announced.
+        buffer = bytearray(min(size, _PROMPT_BYTES))
+        got = len(buffer)
         deadline = self._deadline(size)
-        self._fill(memoryview(buffer)[:got], deadline)
+        self._fill(memoryview(buffer), deadline)
         while got < size:
             buffer += bytes(min(got, size - got))
             self._fill(memoryview(buffer)[got:], deadline)
             got = len(buffer)
-        return memoryview(buffer)[:size]
+        return memoryview(buffer)
 
     def _deadline(self, size: int) -> float:
         """Return until when an answer of that size must be there; a large one may take longer."""
-        patience = self._socket.gettimeout() or REQUEST_TIMEOUT.total_seconds()
+        patience = self._patience
         if not self._hurried:
             patience *= max(1.0, size / _PROMPT_BYTES)
         return time.monotonic() + patience
@@ -176,7 +259,9 @@ class Channel:
 
         Any, because kafka-python's messages carry no types.
         """
-        self._keep_session()
+        self._set_waiting(waits=True)
+        if self._sasl is not None and self.expires:
+            self._log_in_again(self._sasl)
         low, high = self._versions.get(request.API_KEY, (0, -1))
         version = min(high, request.max_version if newest is None else newest)
         if version < low:
@@ -188,7 +273,7 @@ class Channel:
         request.API_VERSION = version
         request.with_header(correlation_id=self.correlation, client_id=self._client_id)
         self._socket.sendall(request.encode(header=True, framed=True))
-        frame = self._read_into(bytearray(0))
+        frame = self._read_whole()
         response = decode_answer(request, version, frame, f"{self.host}:{self.port}")
         if response.header.correlation_id != self.correlation:
             raise CorruptRecord(
@@ -225,21 +310,11 @@ class Channel:
                 api.api_key: (api.min_version, api.max_version) for api in response.api_keys
             }
 
-    def _keep_session(self) -> None:
-        """Log in again where the session ends soon: a broker hangs up on who goes on without.
-
-        Answers that are owed by then come first, and are kept for whoever asked.
-        """
-        if self._sasl is None or time.monotonic() < self._log_in_again_at:
-            return
-        for _ in range(self._owed - len(self._early)):
-            frame = self._read_into(bytearray(0)).obj
-            assert isinstance(frame, bytearray)
-            self._early.append(frame)
+    def _log_in_again(self, sasl: Sasl) -> None:
         try:
-            self._authenticate(self._sasl)
+            self._authenticate(sasl)
         except KafkaFault as exc:
-            # The connection ends here; whoever opens the next one is told why it gets none.
+            # The connection ends here; the next one to open it is told why it gets none.
             raise ConnectionAbortedError(str(exc)) from exc
 
     def _authenticate(self, sasl: Sasl) -> None:

@@ -130,11 +130,11 @@ FLOW_BATCHES = _counter(
     "Batches by what was done: pass, merge, reencode, placed (by key), skipped (partly on the target "
     "already), dropped (control batches and those of aborted transactions).",
 )
-FLOW_EPOCHS = _counter("flow_epochs", _FLOW, "Epochs: runs of all tasks, from lease to lease.")
-FLOW_EPOCH_PAUSE = _counter(
-    "flow_epoch_pause_seconds",
-    _FLOW,
-    "Seconds that tasks were away between two epochs, summed over tasks.",
+FLOW_TASKS = _gauge(
+    "flow_tasks", _FLOW, "Tasks of Spark at work: one per slice that has partitions."
+)
+FLOW_HANDOVERS = _counter(
+    "flow_handovers", _FLOW, "Partitions that one task handed over, to be copied by another."
 )
 FLOW_RESTARTS = _counter("flow_restarts", _FLOW, "How often the flow was begun anew by itself.")
 FLOW_WAITING = _gauge(
@@ -214,9 +214,6 @@ CHORE_TROUBLES = _gauge("chore_troubles", _CHORE, "Things that it could not do t
 CHORE_SECONDS = _worst("chore_seconds", _CHORE, "How long it took the last time.")
 CHORE_BUSY = _worst("chore_busy_seconds", _CHORE, "For how long it has been at work now, else 0.")
 
-SPARK_BATCH = _worst("spark_batch", _FLOW, "Number of the micro-batch that Spark finished last.")
-SPARK_BATCH_SECONDS = _worst("spark_batch_seconds", _FLOW, "How long that took.")
-SPARK_BATCH_ROWS = _gauge("spark_batch_rows", _FLOW, "Rows of it: a row is a chunk of batches.")
 
 PROCESSES = _gauge("processes", ("part",), "Processes of this one: driver, jvm, python.")
 PROCESS_CPU = _counter("process_cpu_seconds", ("part",), "CPU time of them, and of those gone.")
@@ -261,8 +258,8 @@ FAMILIES: tuple[tuple[str, tuple[Metric, ...]], ...] = (
             FLOW_LATENCY,
             LATENCY,
             FLOW_BATCHES,
-            FLOW_EPOCHS,
-            FLOW_EPOCH_PAUSE,
+            FLOW_TASKS,
+            FLOW_HANDOVERS,
             FLOW_RESTARTS,
             FLOW_WAITING,
             FLOW_REFUSED,
@@ -296,9 +293,6 @@ FAMILIES: tuple[tuple[str, tuple[Metric, ...]], ...] = (
             PROCESSES,
             PROCESS_CPU,
             PROCESS_MEMORY,
-            SPARK_BATCH,
-            SPARK_BATCH_SECONDS,
-            SPARK_BATCH_ROWS,
         ),
     ),
     (

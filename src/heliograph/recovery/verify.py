@@ -10,10 +10,9 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 
-from pyspark.sql import SparkSession
+from pyspark import SparkContext
 
 from heliograph.config.flow import FlowConfig
-from heliograph.dataplane.session import Engine
 from heliograph.flows.progress import ProgressStore
 from heliograph.flows.source import naming_of, select_topics
 from heliograph.kafka.cluster import Cluster, Topic, patiently
@@ -26,6 +25,7 @@ from heliograph.policy.filters import NameFilter
 from heliograph.recovery.verify_job import run_job
 from heliograph.recovery.verify_pairs import Ends, PartitionPair, Range
 from heliograph.recovery.verify_report import PartitionResult, Report
+from heliograph.spark.engine import Engine
 from heliograph.wire.connect_records import SourceOffset
 
 _SLOTS = 4
@@ -52,14 +52,14 @@ class VerifyPlan:
 def verify_flow(
     config: FlowConfig,
     topics: str | None = None,
-    session: SparkSession | None = None,
+    context: SparkContext | None = None,
     on_progress: Callable[[Progress], None] = lambda _: None,
     *,
     complete: bool = False,
 ) -> Report:
     """Compare both sides of a flow; with `complete`, records not copied yet are a difference.
 
-    `topics` narrows it to names that this pattern matches. Without a session, Spark is started and
+    `topics` narrows it to names that this pattern matches. Without a context, Spark is started and
     stopped. Nothing on either cluster is changed.
     """
     started = time.monotonic()
@@ -81,7 +81,7 @@ def verify_flow(
     }
     if full:
         ends = Ends(config.source, config.target, committed_only)
-        for pair, findings in _run(config, session, ends, full, advance):
+        for pair, findings in _run(config, context, ends, full, advance):
             found[pair.source.partition] = findings
     on_progress(Progress(expected, expected))
     return Report(
@@ -224,13 +224,13 @@ def _with_records(
 
 def _run(
     config: FlowConfig,
-    session: SparkSession | None,
+    context: SparkContext | None,
     ends: Ends,
     pairs: list[PartitionPair],
     on_progress: Callable[[int], None],
 ) -> list[tuple[PartitionPair, Findings]]:
-    if session is not None:
-        return run_job(session, ends, pairs, on_progress)
+    if context is not None:
+        return run_job(context, ends, pairs, on_progress)
     with closing(Engine(min(_SLOTS, len(pairs)), config.spark)) as engine:
         engine.start()
-        return run_job(engine.session(), ends, pairs, on_progress)
+        return run_job(engine.context(), ends, pairs, on_progress)

@@ -1,30 +1,27 @@
-"""The Spark job of a verify: groups of partition pairs become tasks, findings come back as rows.
+"""The Spark job of a verify: groups of partition pairs become tasks, findings come back.
 
-The plan holds endpoints with their passwords. It travels inside the pickled class of the data source,
-because options are shown in plans and logs.
+The plan holds endpoints with their passwords. It travels inside the pickled function of the job, which Spark
+shows in no plan and no log.
 """
 
-import json
 import socket
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from typing import Any
 
+from py4j.protocol import Py4JError
+from pyspark import SparkContext
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
-from pyspark.sql.types import StructType
 
 from heliograph.errors import MirrorError
 from heliograph.policy.audit_streams import Findings
 from heliograph.recovery.verify_pairs import Ends, PartitionPair, compare_pairs
-from heliograph.recovery.verify_report import findings_from_dict, findings_to_dict
-
-FORMAT = "heliograph-verify"
+from heliograph.spark.engine import cause_of
 
 _GROUPS_PER_SLOT = 4
 OnProgress = Callable[[int], None]
+_Group = tuple[PartitionPair, ...]
 
 
 class JobFailed(MirrorError):
@@ -40,50 +37,37 @@ class JobFailed(MirrorError):
         return f"Spark could not run verify: {self.reason}. Nothing was proved; run it again."
 
 
-class VerifyReader(DataSourceReader):
-    """Called by Spark: `partitions` once in a planner process, `read` once per task in a worker."""
+class Comparison:
+    """What a task does; Spark pickles it, once per task."""
 
-    def __init__(
-        self, ends: Ends, groups: list[tuple[PartitionPair, ...]], progress: tuple[str, int]
-    ) -> None:
+    def __init__(self, ends: Ends, progress: tuple[str, int]) -> None:
         self._ends = ends
-        self._groups = groups
         self._progress = progress
 
-    def partitions(self) -> Sequence[InputPartition]:
-        return [InputPartition(group) for group in range(len(self._groups))]
-
-    def read(self, partition: InputPartition) -> Iterator[tuple[int, int, str]]:
-        """Yield group, place in the group and findings of every pair; blocks while brokers are read."""
-        group = partition.value
+    def __call__(self, groups: Iterable[_Group]) -> Iterator[tuple[PartitionPair, Findings]]:
+        """Yield the findings of every pair. Called by Spark in a worker; blocks while brokers are read."""
         with closing(socket.socket(socket.AF_INET, socket.SOCK_DGRAM)) as speaker:
 
             def tell(records: int) -> None:
                 with suppress(OSError):  # nobody depends on a progress bar
                     speaker.sendto(b"%d" % records, self._progress)
 
-            found = compare_pairs(self._ends, self._groups[group], tell)
-            for place, (_, findings) in enumerate(found):
-                yield group, place, json.dumps(findings_to_dict(findings))
+            for group in groups:
+                yield from compare_pairs(self._ends, group, tell)
 
 
 def run_job(
-    session: SparkSession, ends: Ends, pairs: Sequence[PartitionPair], on_progress: OnProgress
+    context: SparkContext, ends: Ends, pairs: Sequence[PartitionPair], on_progress: OnProgress
 ) -> list[tuple[PartitionPair, Findings]]:
     """Return what every pair comes to."""
-    slots = session.sparkContext.defaultParallelism
-    groups = group_pairs(pairs, slots * _GROUPS_PER_SLOT)
-    host = session.conf.get("spark.driver.host", "127.0.0.1") or "127.0.0.1"
+    groups = group_pairs(pairs, context.defaultParallelism * _GROUPS_PER_SLOT)
+    host = context.getConf().get("spark.driver.host", "127.0.0.1") or "127.0.0.1"
     with _listening(host, on_progress) as progress:
-        session.dataSource.register(_source_for(ends, groups, progress))
         try:
-            rows = session.read.format(FORMAT).load().collect()
-        except PySparkException as exc:
-            raise JobFailed(_last_line(str(exc))) from exc
-    return [
-        (groups[row["group"]][row["place"]], findings_from_dict(json.loads(row["findings"])))
-        for row in rows
-    ]
+            tasks = context.parallelize(groups, len(groups))
+            return list(tasks.mapPartitions(Comparison(ends, progress)).collect())
+        except (PySparkException, Py4JError) as exc:
+            raise JobFailed(cause_of(exc)) from exc
 
 
 def group_pairs(pairs: Sequence[PartitionPair], at_most: int) -> list[tuple[PartitionPair, ...]]:
@@ -95,25 +79,6 @@ def group_pairs(pairs: Sequence[PartitionPair], at_most: int) -> list[tuple[Part
         groups[smallest].append(pair)
         sizes[smallest] += pair.span + 1
     return [tuple(group) for group in groups]
-
-
-def _source_for(
-    ends: Ends, groups: list[tuple[PartitionPair, ...]], progress: tuple[str, int]
-) -> type[DataSource]:
-    class VerifyDataSource(DataSource):
-        """Made per run, so that Spark pickles it by value, the plan with it."""
-
-        @classmethod
-        def name(cls) -> str:
-            return FORMAT
-
-        def schema(self) -> str:
-            return "group int, place int, findings string"
-
-        def reader(self, schema: StructType) -> VerifyReader:  # noqa: ARG002
-            return VerifyReader(ends, groups, progress)
-
-    return VerifyDataSource
 
 
 @contextmanager
@@ -135,9 +100,3 @@ def _listening(host: str, on_progress: OnProgress) -> Iterator[tuple[str, int]]:
         listener.sendto(b"", address)
         thread.join()
         listener.close()
-
-
-def _last_line(text: str) -> str:
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    told = [line for line in lines if "Error" in line or "heliograph" in line]
-    return (told or lines or ["no reason given"])[-1]

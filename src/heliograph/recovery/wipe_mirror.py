@@ -45,7 +45,7 @@ class RunningMirror:
             flows = [self._ask(f"/api/flows/{quote(name)}") for name in names]
         except OSError:
             return False
-        return bool(flows) and all(its["state"] == "RUNNING" and its["epochs"] for its in flows)
+        return bool(flows) and all(its["state"] == "RUNNING" and its["tasks"] for its in flows)
 
     def _ask(self, path: str) -> Any:  # Any: JSON
         with closing(HTTPConnection(LOOPBACK, self._port, timeout=_ANSWER_LIMIT)) as http:

@@ -13,7 +13,7 @@ from heliograph.control.flow_status import (
 )
 from heliograph.control.metrics import Limits, Observer, Page, Snapshot
 from heliograph.control.usage import Usage
-from heliograph.dataplane.latency import BOUNDS_MS
+from heliograph.policy.latency import BOUNDS_MS
 from heliograph.flows.schedule import ChoreStatus
 from heliograph.flows.upkeep import GroupStatus
 from heliograph.model import SparkProgress, TopicPartition

@@ -9,9 +9,9 @@ import pytest
 
 from heliograph.config.flow import FlowConfig
 from heliograph.control.runner import FlowRunner
-from heliograph.dataplane.job import FlowJob
-from heliograph.dataplane.lease_server import LeaseServer
-from heliograph.dataplane.partitions import Partition, Stop
+from heliograph.driving.job import FlowJob
+from heliograph.driving.lease_server import LeaseServer
+from heliograph.driving.partitions import Partition, Stop
 from heliograph.flows.upkeep import TopicUpkeep
 from heliograph.model import Position, TopicPartition
 

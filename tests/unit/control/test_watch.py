@@ -14,7 +14,7 @@ from heliograph.control.flow_status import State, status_at_rest
 from heliograph.control.health import Health
 from heliograph.control.metrics import Observer, Snapshot
 from heliograph.control.watch import Look, Watch
-from heliograph.dataplane.latency import BOUNDS_MS
+from heliograph.policy.latency import BOUNDS_MS
 
 RUNS = replace(
     status_at_rest(cast(FlowConfig, SimpleNamespace(flow="A->B"))), state=State.RUNNING, lag=0

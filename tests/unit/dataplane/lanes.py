@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from heliograph.dataplane.assignment import Share
+from heliograph.wire.lease_messages import Share
 from heliograph.model import Position, ProducerIdentity, TopicPartition
 from heliograph.wire.compression import compress
 from heliograph.wire.record_batch import HEADER_SIZE, build_header

@@ -4,13 +4,13 @@ from contextlib import closing
 
 import pytest
 
-from heliograph.dataplane.attendance import (
+from heliograph.spark.cores import (
     Attendance,
     Cores,
     describe_missed,
     describe_shortage,
 )
-from heliograph.dataplane.lease_server import Line
+from heliograph.driving.lease_server import Line
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from heliograph.dataplane.chunks import (
+from heliograph.copying.sections import (
     ROWS_PER_BATCH,
     SCHEMA,
     TICKS,

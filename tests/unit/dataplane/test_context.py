@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from heliograph.dataplane.context import plan_settings
-from heliograph.dataplane.jvm import archive_place
+from heliograph.spark.context import plan_settings
+from heliograph.spark.jvm import archive_place
 
 JAVA = "spark.driver.extraJavaOptions"
 
@@ -11,7 +11,7 @@ JAVA = "spark.driver.extraJavaOptions"
 def test_spark_starts_from_the_archive_of_its_classes_where_there_is_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("heliograph.dataplane.jvm.sys.prefix", str(tmp_path))
+    monkeypatch.setattr("heliograph.spark.jvm.sys.prefix", str(tmp_path))
     assert "SharedArchiveFile" not in plan_settings(2, {})[JAVA]
 
     archive_place().parent.mkdir(parents=True)

@@ -8,10 +8,10 @@ from types import FrameType
 
 import pytest
 
-from heliograph.dataplane.chunks import ChunkSection, decode_row, encode_row
-from heliograph.dataplane.packing import Packer
+from heliograph.copying.sections import ChunkSection, decode_row, encode_row
+from heliograph.copying.packing import Packer
 from heliograph.dataplane.ring import Borrower
-from heliograph.dataplane.slots import open_slot
+from heliograph.copying.slot import open_slot
 from heliograph.kafka.produce import Outgoing
 from heliograph.wire.record_batch import find_batches, last_batch, read_header
 from heliograph.wire.records import encode_body

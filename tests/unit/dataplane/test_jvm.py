@@ -4,14 +4,14 @@ from pathlib import Path
 import pytest
 
 from heliograph.dataplane import jvm
-from heliograph.dataplane.context import plan_settings
+from heliograph.spark.context import plan_settings
 
 
 @pytest.fixture
 def prepared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for key in ("SPARK_HOME", "SPARK_CONF_DIR", "PYSPARK_SUBMIT_ARGS"):
         monkeypatch.delenv(key, raising=False)
-    monkeypatch.setattr("heliograph.dataplane.jvm.sys.prefix", str(tmp_path))
+    monkeypatch.setattr("heliograph.spark.jvm.sys.prefix", str(tmp_path))
     jvm.options_place().parent.mkdir(parents=True)
     jvm.options_place().write_text("-Da=b")
 
@@ -42,7 +42,7 @@ def test_only_a_plain_local_spark_is_started_without_its_script(
 def test_a_spark_that_was_not_prepared_is_started_by_its_script(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("heliograph.dataplane.jvm.sys.prefix", str(tmp_path))
+    monkeypatch.setattr("heliograph.spark.jvm.sys.prefix", str(tmp_path))
 
     assert not jvm._is_prepared(plan_settings(2, {}))
 

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from heliograph.dataplane.latency import BOUNDS_MS, LatencyBuckets, Taken, Window, taken
+from heliograph.policy.latency import BOUNDS_MS, LatencyBuckets, Taken, Window, taken
 
 measured = st.lists(
     st.tuples(st.floats(-5, 100_000, allow_nan=False), st.integers(1, 50)), max_size=30

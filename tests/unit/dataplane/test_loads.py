@@ -2,8 +2,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from heliograph.dataplane.loads import Loads
-from heliograph.dataplane.partitions import Partition
+from heliograph.driving.loads import Loads
+from heliograph.driving.partitions import Partition
 from heliograph.model import Position, TopicPartition
 
 P = [TopicPartition("t", i) for i in range(4)]
@@ -14,7 +14,7 @@ SLICES = [(P[0], P[1]), (P[2], P[3])]
 def partitions(monkeypatch: pytest.MonkeyPatch) -> dict[TopicPartition, Partition]:
     clock = iter(range(0, 4000, 40))
     told = SimpleNamespace(monotonic=lambda: float(next(clock)))
-    monkeypatch.setattr("heliograph.dataplane.loads.time", told)
+    monkeypatch.setattr("heliograph.driving.loads.time", told)
     return {p: Partition(p, "id", p, "id", 1 << 20, Position(0, 0)) for p in P}
 
 

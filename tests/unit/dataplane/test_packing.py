@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from heliograph.dataplane.packing import Packer, RecordTooLarge, pass_batch, reencode
-from heliograph.dataplane.slots import Slot, open_slot
+from heliograph.copying.packing import Packer, RecordTooLarge, pass_batch, reencode
+from heliograph.copying.slot import Slot, open_slot
 from heliograph.kafka.produce import Outgoing
 from heliograph.wire.record_batch import (
     HEADER_SIZE,

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from heliograph.dataplane import writer
-from heliograph.dataplane.assignment import Assignment, LaneShare, Limits, Share, decode_assignment
-from heliograph.dataplane.chunks import ChunkSection, Rows, encode_row
-from heliograph.dataplane.lease import Lease
-from heliograph.dataplane.placing import PlacedLane, encode_stretch, key_of, place, stretches
+from heliograph.wire.lease_messages import Assignment, LaneShare, Limits, Share, decode_assignment
+from heliograph.copying.sections import ChunkSection, Rows, encode_row
+from heliograph.copying.lease import Lease
+from heliograph.copying.placing import PlacedLane, encode_stretch, key_of, place, stretches
 from heliograph.dataplane.placing_writer import PlacingWriter
 from heliograph.errors import CorruptRecord
 from heliograph.kafka.produce import Lane, Outgoing, Refused, Stored

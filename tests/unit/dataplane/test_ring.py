@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from heliograph.dataplane.chunks import ChunkSection, decode_row, encode_row
+from heliograph.copying.sections import ChunkSection, decode_row, encode_row
 from heliograph.dataplane.ring import BUFFERS, Borrower, Reference, Ring, RingLost
 from heliograph.errors import CorruptRecord
 

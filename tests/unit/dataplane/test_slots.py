@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from heliograph.dataplane.slots import ForeignRecords, Slot, open_slot
+from heliograph.copying.slot import ForeignRecords, Slot, open_slot
 from heliograph.kafka.tail import Tail, TailBatch, body_digest
 from heliograph.wire.record_batch import MAX_SEQUENCE
 from heliograph.wire.records import RawRecord

@@ -1,4 +1,4 @@
-from heliograph.dataplane.tally import Tally
+from heliograph.driving.tally import Tally
 from heliograph.model import TopicPartition
 
 ONE, OTHER = TopicPartition("t", 0), TopicPartition("t", 1)

@@ -1,0 +1,29 @@
+"""Memory that responses are received into, used again once nothing refers to it."""
+
+import sys
+
+# The pool's list, the loop's variable, and the argument of `getrefcount` itself; a view of it is one more.
+_UNUSED = 3
+
+
+class Buffers:
+    """Some large buffers. Each is free when no view of it is left: all its batches are stored or given up."""
+
+    def __init__(self, size: int, most: int) -> None:
+        """Keep up to `most` buffers of `size` bytes; a response beyond that gets memory of its own."""
+        self._size = size
+        self._most = most
+        self._pool: list[bytearray] = []
+
+    def room(self, size: int) -> memoryview | None:
+        """Return a view of a free buffer with room for `size` bytes, if there is one."""
+        if size > self._size:
+            return None
+        for buffer in self._pool:
+            if sys.getrefcount(buffer) == _UNUSED:
+                return memoryview(buffer)
+        if len(self._pool) == self._most:
+            return None
+        buffer = bytearray(self._size)
+        self._pool.append(buffer)
+        return memoryview(buffer)

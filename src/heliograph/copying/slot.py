@@ -1,0 +1,88 @@
+"""One partition as its writer sees it: what is stored, what is on the way, why it stops."""
+
+from dataclasses import dataclass, field
+
+from heliograph.model import Position, ProducerIdentity
+from heliograph.policy.latency import taken
+from heliograph.wire.lease_messages import Share, SlotWritten, Stopped, Taken
+from heliograph.wire.record_batch import next_sequence
+
+
+@dataclass(slots=True)
+class Slot:
+    """`upstream` and `downstream` are stored; `read_to` is only read.
+
+    A slot with a `halt` takes nothing more; what is on the way is stored first. `runs` tells the driver
+    which records went where: (upstream, downstream, count).
+    """
+
+    share: Share
+    identity: ProducerIdentity
+    sequence: int
+    upstream: int
+    downstream: int
+    read_to: int
+    max_message_bytes: int
+    pending: int = 0
+    runs: list[tuple[int, int, int]] = field(default_factory=list)
+    halt: Stopped | None = None
+    alarmed: bool = False
+    records: int = 0
+    bytes: int = 0
+    copied_ms: int = -1
+    latency: Taken | None = None
+
+    def take_sequence(self, count: int) -> int:
+        sequence = self.sequence
+        self.sequence = next_sequence(sequence, count)
+        return sequence
+
+    def advance(self) -> None:
+        """With nothing on the way, everything read is stored, dropped and skipped batches included."""
+        if not self.pending:
+            self.upstream = max(self.upstream, self.read_to)
+
+    def took(self, ms: float, records: int, timestamp_ms: int) -> None:
+        """Note how long the newest of so many records took until the target had them."""
+        self.copied_ms = max(self.copied_ms, timestamp_ms)
+        more = taken(ms, records)
+        self.latency = more if self.latency is None else self.latency + more
+
+    def ran(self, upstream: int, downstream: int, count: int) -> None:
+        """Note that the target holds `count` records from `upstream` on, from `downstream` on."""
+        if self.runs:
+            up, down, length = self.runs[-1]
+            if up + length == upstream and down + length == downstream:
+                self.runs[-1] = up, down, length + count
+                return
+        self.runs.append((upstream, downstream, count))
+
+    def report(self) -> SlotWritten:
+        """Return what happened since the last report."""
+        written = SlotWritten(
+            self.share.slot,
+            self.upstream,
+            self.downstream,
+            self.sequence,
+            self.records,
+            self.bytes,
+            tuple(self.runs),
+            self.copied_ms,
+            self.latency,
+        )
+        self.records = self.bytes = 0
+        self.runs, self.latency = [], None
+        return written
+
+
+def open_slot(share: Share, position: Position) -> Slot:
+    """Return the state to start from, at a position with nothing stored behind it."""
+    return Slot(
+        share=share,
+        identity=share.identity,
+        sequence=share.sequence,
+        upstream=position.upstream,
+        downstream=position.downstream,
+        read_to=position.upstream,
+        max_message_bytes=share.max_message_bytes,
+    )

@@ -1,0 +1,274 @@
+"""The writing half of a slice: sections in, acknowledged batches out. Nothing here waits.
+
+Positions are told only for what the target has acknowledged. A partition that cannot go on halts: it takes nothing
+more, what is on the way is stored, and then it is told as stopped, at what is stored.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+
+from heliograph.copying.packing import Packer, RecordTooLarge
+from heliograph.copying.sections import ChunkSection
+from heliograph.copying.slot import Slot, open_slot
+from heliograph.copying.spread import Spread
+from heliograph.errors import CorruptRecord
+from heliograph.kafka.brokers import Brokers
+from heliograph.kafka.produce import Lane, Outgoing, Producer, Refused, Stored
+from heliograph.model import Position, StopKind
+from heliograph.policy.batches import AbortedTransactions
+from heliograph.policy.latency import LatencyBuckets
+from heliograph.wire.lease_messages import (
+    Foreign,
+    LaneShare,
+    Share,
+    SlotWritten,
+    Stopped,
+    Welcome,
+)
+from heliograph.wire.record_batch import (
+    HEADER_SIZE,
+    MAGIC_AT,
+    BatchHeader,
+    batch_at,
+    corrupt_batch,
+    crc_matches,
+    first_offset_of,
+    is_lone,
+    next_offset_of,
+    read_header,
+)
+from heliograph.wire.unpack import unpack
+
+
+class Writer:
+    """Writes the sections of one slice to the target."""
+
+    def __init__(
+        self,
+        brokers: Brokers,
+        welcome: Welcome,
+        on_stop: Callable[[Stopped], None],
+        on_foreign: Callable[[Foreign], None],
+    ) -> None:
+        self._limits = welcome.limits
+        self._on_stop = on_stop
+        self._on_foreign = on_foreign
+        ledger = welcome.ledger
+        self.producer = Producer(
+            brokers,
+            welcome.flow,
+            on_stored=self._stored,
+            on_refused=self._refused,
+            max_in_flight=self._limits.in_flight_requests,
+            transactional_id=None if ledger is None else ledger.transactional_id,
+        )
+        self.slots: dict[int, Slot] = {}
+        self.changed: set[int] = set()
+        self.verdicts: Counter[str] = Counter()
+        self.latency = LatencyBuckets()
+        self._spread = Spread(self.producer, self.verdicts)
+
+    def take(self, share: Share, position: Position) -> None:
+        """Write a partition from a position on, behind which nothing is stored."""
+        slot = self.slots[share.slot] = open_slot(share, position)
+        self.changed.add(share.slot)
+        if share.spread:
+            self._spread.open(slot)
+        else:
+            self.producer.add(Lane(share.slot, share.remote))
+
+    def take_lanes(self, lanes: tuple[LaneShare, ...]) -> None:
+        """Write to remote partitions that source partitions share."""
+        self._spread.take(lanes)
+
+    def limit(self, slot: int, max_message_bytes: int) -> None:
+        """Take note that a remote topic takes batches of another size now."""
+        if slot in self.slots:
+            self.slots[slot].max_message_bytes = max_message_bytes
+
+    def is_settled(self, slot: int) -> bool:
+        """Whether all that was read of a partition is stored."""
+        state = self.slots[slot]
+        return not state.pending and not self.producer.is_busy(slot)
+
+    def leave(self, slot: int) -> tuple[tuple[str, int, int], ...]:
+        """Forget a settled partition; return the sequences of lanes that nobody uses any more."""
+        state = self.slots.pop(slot)
+        if state.share.spread:
+            return self._spread.leave(state)
+        self.producer.remove(slot)
+        return ()
+
+    def write(self, chunk: memoryview, section: ChunkSection) -> None:
+        """Offer the batches of a section to the producer."""
+        slot = self.slots.get(section.slot)
+        if slot is None or slot.halt is not None:
+            return
+        self.changed.add(section.slot)
+        try:
+            if slot.share.spread:
+                self._spread.write(slot, chunk, section)
+            else:
+                for batch in self._batches(slot, chunk, section):
+                    slot.pending += 1
+                    self.producer.offer(section.slot, batch)
+        except CorruptRecord as exc:
+            self.halt(Stopped(section.slot, slot.upstream, StopKind.CORRUPT, str(exc)))
+            return
+        except RecordTooLarge as exc:
+            self.halt(Stopped(section.slot, slot.upstream, StopKind.TOO_LARGE, str(exc)))
+            return
+        slot.read_to = section.upstream
+        slot.advance()
+
+    def _batches(self, slot: Slot, chunk: memoryview, section: ChunkSection) -> Iterator[Outgoing]:
+        """Yield what to send for the source batches of one section, in order."""
+        packer = Packer(slot, self._limits.merge_bytes, self.verdicts)
+        transactions = AbortedTransactions(section.aborted)
+        at = section.start
+        while (extent := batch_at(chunk, at, section.end)) is not None:
+            view = chunk[at : at + extent.size]
+            header = read_header(view, 0) if view[MAGIC_AT] >= 2 else None
+            fresh = first_offset_of(header) >= slot.read_to
+            alone = extent.size == section.end - section.start
+            if fresh and not alone and header is not None and is_lone(header):
+                after = yield from packer.add_lone(chunk, at, section.end)
+                if after > at:
+                    at = after
+                    continue
+            at += extent.size
+            if header is not None and not crc_matches(view, header):
+                yield from packer.flush()
+                raise corrupt_batch(header)
+            if header is not None and not transactions.delivers(header):
+                self.verdicts["dropped"] += 1
+            elif fresh:
+                yield from packer.add(view, header, alone=alone)
+            else:
+                yield from self._later_part(slot, packer, view, header)
+        yield from packer.flush()
+
+    def _later_part(
+        self, slot: Slot, packer: Packer, view: memoryview, header: BatchHeader | None
+    ) -> Iterator[Outgoing]:
+        """Yield what is to be sent of a batch that begins before the position."""
+        if next_offset_of(view, 0) <= slot.read_to:
+            return
+        records = unpack(view)
+        wanted = [record for record in records if record.offset >= slot.read_to]
+        if header is None and len(wanted) == len(records):
+            yield from packer.add(view, header)
+            return
+        self.verdicts["skipped"] += 1
+        yield from packer.add_records(view, wanted)
+
+    def halt(self, stop: Stopped) -> None:
+        """Stop a partition once all that was read of it before is stored."""
+        slot = self.slots.get(stop.slot)
+        if slot is not None and slot.halt is None:
+            slot.halt = stop
+            if not slot.pending:
+                self._stop(slot)
+
+    def waits(self) -> Iterator[tuple[int, str]]:
+        """Yield why partitions do not get further for the moment, by slot."""
+        for number, lane in self.producer.troubled.items():
+            slots = [number] if number >= 0 else self._spread.users(number)
+            for slot in slots:
+                yield slot, lane.trouble or ""
+
+    def news(self) -> tuple[SlotWritten, ...]:
+        """Return how far those partitions are of which that has changed since the last time."""
+        news = tuple(
+            self.slots[slot].report() for slot in sorted(self.changed) if slot in self.slots
+        )
+        self.changed.clear()
+        return news
+
+    def close(self) -> None:
+        self.producer.close()
+
+    def _stored(self, stored: Stored) -> None:
+        batch = stored.batch
+        if stored.slot < 0:
+            slot = self._spread.stored(batch)
+        else:
+            slot = self.slots[stored.slot]
+            if not self._is_expected(slot, stored):
+                return
+            slot.pending -= 1
+            slot.upstream = batch.upstream
+            slot.downstream = stored.base_offset
+            for upstream, count in batch.spans:
+                slot.ran(upstream, slot.downstream, count)
+                slot.downstream += count
+            slot.advance()
+        slot.records += batch.count
+        slot.bytes += HEADER_SIZE + len(batch.payload)
+        self._note_latency(slot, batch)
+        self.changed.add(slot.share.slot)
+        if slot.halt is not None and not slot.pending:
+            self._stop(slot)
+
+    def _is_expected(self, slot: Slot, stored: Stored) -> bool:
+        """Look at where a batch was stored: directly behind the one before, where nobody else writes."""
+        remote, expected = slot.share.remote, slot.downstream
+        if stored.base_offset < expected:
+            reason = f"{remote} ended at {expected} and is now at {stored.base_offset}"
+            self._stop_at_once(slot, StopKind.TRUNCATED, reason)
+            return False
+        if stored.base_offset > expected and slot.share.ours and not slot.alarmed:
+            slot.alarmed = True
+            self._on_foreign(
+                Foreign(
+                    slot.share.slot,
+                    f"{remote}: offsets {expected} to {stored.base_offset - 1} were written by somebody else, "
+                    "while this flow writes there. Positions stay exact; give the remote topic one writer.",
+                )
+            )
+        return True
+
+    def _note_latency(self, slot: Slot, batch: Outgoing) -> None:
+        if batch.max_timestamp < 0:
+            return  # its records have none
+        took = time.time() * 1000 - batch.max_timestamp
+        self.latency.add(took, batch.count)
+        slot.took(took, batch.count, batch.max_timestamp)
+
+    def _refused(self, refused: Refused) -> None:
+        reason = f"the target answered: {refused.reason}"
+        if refused.slot >= 0:
+            self._stop_at_once(self.slots[refused.slot], StopKind.REFUSED, reason)
+            return
+        kind = StopKind.REFUSED if refused.may_pass else StopKind.REFUSED_FOR_GOOD
+        remote, slots = self._spread.refused(refused.slot)
+        for slot in slots:
+            self._stop_at_once(slot, kind, f"{remote}: {reason}")
+
+    def _stop_at_once(self, slot: Slot, kind: StopKind, reason: str) -> None:
+        """Stop a partition whose batches on the way will not be stored."""
+        if not slot.share.spread:
+            self.producer.abandon(slot.share.slot)
+        slot.halt = Stopped(slot.share.slot, slot.upstream, kind, reason)
+        self._stop(slot)
+
+    def _stop(self, slot: Slot) -> None:
+        """Tell that a slot has stopped, at what is stored; the copier forgets it then."""
+        halt = slot.halt
+        assert halt is not None, "a slot stops for a reason"
+        self._on_stop(
+            Stopped(
+                halt.slot,
+                slot.upstream,
+                halt.kind,
+                halt.reason,
+                halt.resume,
+                spent=halt.kind not in _READ_ONLY,
+            )
+        )
+
+
+_READ_ONLY = frozenset(
+    {StopKind.OUT_OF_RANGE, StopKind.LOST_TOPIC}
+)  # stops of the source, by which no sequence was spent

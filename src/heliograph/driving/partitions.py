@@ -1,0 +1,173 @@
+"""What the driver knows of partitions and of the tasks at work on them; changed under the job's lock."""
+
+import time
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from heliograph.driving.lease_server import Line
+from heliograph.model import NOWHERE, Position, ProducerIdentity, StopKind, TopicPartition
+from heliograph.policy.latency import Window
+from heliograph.wire.lease_messages import Share, SlotRead, SlotWritten, Stopped
+
+RETRY_STOPPED = timedelta(seconds=60)
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """Why a partition does not go on, since when, and where its source parted from what was read, if it did."""
+
+    kind: StopKind
+    upstream: int
+    reason: str
+    since: float
+    resume: int = -1
+
+    @property
+    def again(self) -> str:
+        """What follows by itself, as the end of a sentence."""
+        return f". Retrying in {RETRY_STOPPED.seconds} s" if self.kind.may_pass else ""
+
+    def due(self, now: float) -> bool:
+        """Whether it is time to try again; what only a person can decide is never tried again."""
+        return self.kind.may_pass and now - self.since > RETRY_STOPPED.total_seconds()
+
+
+def stop_from(stopped: Stopped) -> Stop:
+    """Return the stop that a task told of."""
+    return Stop(stopped.kind, stopped.upstream, stopped.reason, time.monotonic(), stopped.resume)
+
+
+@dataclass(slots=True, eq=False)
+class Partition:
+    """One partition: where it goes, how far it is, who may write to it, why it stopped.
+
+    One with a `spread` has its records placed among so many remote partitions; `turn` is another place that
+    it is to have as soon as nobody works on it. `clean` says that its `identity` and `sequence` may be handed
+    on: whoever wrote there last has said so. `made` says that its remote topic was made by this driver, for it.
+    """
+
+    source: TopicPartition
+    topic_id: str
+    remote: TopicPartition
+    remote_id: str
+    max_message_bytes: int
+    position: Position
+    identity: ProducerIdentity | None = None
+    sequence: int = 0
+    clean: bool = False
+    made: bool = False
+    end_offset: int = -1
+    stable_offset: int = -1
+    read_to: tuple[int, int] = (-1, -1)
+    records: int = 0
+    bytes: int = 0
+    stop: Stop | None = None
+    spread: int = 0
+    turn: tuple[TopicPartition, int] | None = None
+    holder: "Attempt | None" = None
+    waits: str | None = None
+    retry_at: float = 0.0
+    copied_ms: int | None = None
+    ages: Window = field(default_factory=Window)
+    latencies: Window = field(default_factory=Window)
+
+    def is_of(self, topic_id: str, remote_id: str) -> bool:
+        """Whether it belongs to these two topics, and not to others of the same names."""
+        return (self.topic_id, self.remote_id) == (topic_id, remote_id)
+
+    def is_due(self, now: float) -> bool:
+        """Whether a task should be given it."""
+        if self.holder is not None or now < self.retry_at:
+            return False
+        return self.stop is None or self.stop.due(now)
+
+    def note_read(self, read: SlotRead, now: float) -> None:
+        """Take note of how far it was read, to a record of which leader epoch, and where the source ends."""
+        self.read_to = read.upstream, read.leader_epoch
+        self.end_offset, self.stable_offset = read.end, read.stable
+        if read.age is not None:
+            self.ages.add(now, read.age)
+
+    def note_written(self, written: SlotWritten, now: float) -> None:
+        """Take note of what the target has acknowledged."""
+        if self.stop is not None and written.upstream > self.stop.upstream:
+            self.stop = None
+        self.position = Position(written.upstream, written.downstream)
+        self.sequence = written.sequence
+        self.records += written.records
+        self.bytes += written.size
+        if written.took is not None:
+            self.copied_ms = written.copied_ms
+            self.latencies.add(now, written.took)
+
+    def share(self, slot: int, *, resume: bool, ours: bool) -> Share:
+        """Return what a task is told of it; it was fenced or handed over before."""
+        assert self.identity is not None, "every member was fenced or handed over"
+        return Share(
+            slot=slot,
+            source=self.source,
+            topic_id=self.topic_id,
+            remote=self.remote,
+            remote_id=self.remote_id,
+            position=self.position,
+            identity=self.identity,
+            sequence=self.sequence,
+            resume=resume and not self.spread,
+            max_message_bytes=self.max_message_bytes,
+            spread=self.spread,
+            leader_epoch=self.leader_epoch,
+            ours=ours,
+        )
+
+    def apply_turn(self) -> None:
+        """Take the place that it is to have now; nobody works on it."""
+        if self.turn is not None:
+            self.remote, self.spread = self.turn
+            self.turn, self.identity = None, None
+            self.position = Position(self.position.upstream, NOWHERE)
+
+    @property
+    def remotes(self) -> list[TopicPartition]:
+        """Return all remote partitions that it may write to."""
+        if not self.spread:
+            return [self.remote]
+        return [TopicPartition(self.remote.topic, index) for index in range(self.spread)]
+
+    @property
+    def leader_epoch(self) -> int:
+        """The leader's epoch of the last record before the position; -1 if that is not known."""
+        upstream, epoch = self.read_to
+        return epoch if upstream == self.position.upstream else -1
+
+    @property
+    def lag(self) -> int:
+        return max(self.end_offset - self.position.upstream, 0)
+
+
+@dataclass(slots=True, eq=False)
+class Attempt:
+    """One task at work on a slice: its lease, and its partitions by slot. Slots are never used again."""
+
+    slice_index: int
+    task: int
+    line: Line
+    slots: dict[int, Partition] = field(default_factory=dict)
+    leaving: set[int] = field(default_factory=set)
+    lane_topics: set[str] = field(default_factory=set)
+    next_slot: int = 0
+    is_ending: bool = False
+
+    def take(self, partition: Partition) -> int:
+        """Note that the task holds a partition from now on, and return its slot."""
+        slot, self.next_slot = self.next_slot, self.next_slot + 1
+        self.slots[slot] = partition
+        partition.holder = self
+        return slot
+
+    def release(self, slot: int) -> Partition | None:
+        """Note that the task holds a slot no more, and return whose it was."""
+        self.leaving.discard(slot)
+        partition = self.slots.pop(slot, None)
+        if partition is not None:
+            partition.holder, partition.waits = None, None
+        return partition

@@ -1,0 +1,181 @@
+"""What takes time, in threads of its own: a loop that must not wait starts it here and hears of its end.
+
+Connecting takes seconds where a broker is away, so each errand has a thread: one that hangs holds up no other. They are
+few: a connection per broker, a look at the leaders now and then.
+"""
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from typing import Generic, TypeVar
+
+from heliograph.errors import KafkaFault, MirrorError
+from heliograph.kafka.cluster import Cluster, Topic
+from heliograph.kafka.faults import network_faults
+from heliograph.kafka.transport import Channel
+from heliograph.model import Endpoint
+
+T = TypeVar("T")
+
+_PAUSE = 0.5  # seconds between two tries to reach a broker
+_FRESH = 0.3  # seconds that leaders are taken from the last answer: several ask while a connection is being made
+
+
+class Errand(Generic[T]):
+    """Something under way in a thread; `result` holds once `is_over`."""
+
+    def __init__(self) -> None:
+        self.is_over = False
+        self._result: T | None = None
+        self._error: Exception | None = None
+
+    def run(self, work: Callable[[], T]) -> None:
+        """Do it. Called once, in its thread; what it raises is raised by `result`."""
+        try:
+            self._result = work()
+        except Exception as exc:  # noqa: BLE001 - the edge of a thread: the loop gets it
+            self._error = exc
+        self.is_over = True
+
+    def result(self) -> T:
+        """Return what came of it, or raise what went wrong."""
+        assert self.is_over, "its end is told by the bell"
+        if self._error is not None:
+            raise self._error
+        return self._result  # type: ignore[return-value]  # set, unless there is an error
+
+
+class Bell:
+    """A descriptor that becomes readable when an errand has ended, to be polled with all others."""
+
+    def __init__(self) -> None:
+        self._descriptor = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._lock = threading.Lock()
+        self._is_open = True
+
+    def fileno(self) -> int:
+        return self._descriptor
+
+    def start(self, work: Callable[[], T], name: str) -> Errand[T]:
+        """Start an errand; the bell rings when it is over."""
+        errand: Errand[T] = Errand()
+
+        def run() -> None:
+            errand.run(work)
+            self.ring()
+
+        threading.Thread(target=run, name=name, daemon=True).start()
+        return errand
+
+    def ring(self) -> None:
+        with self._lock:
+            if self._is_open:
+                os.eventfd_write(self._descriptor, 1)
+
+    def silence(self) -> None:
+        """Take note that it rang; before looking at what has ended."""
+        with suppress(BlockingIOError):
+            os.eventfd_read(self._descriptor)
+
+    def close(self) -> None:
+        with self._lock:
+            self._is_open = False
+            os.close(self._descriptor)
+
+
+class Background:
+    """The brokers of a cluster for a loop that does not wait: connections and leaders come when they are there."""
+
+    def __init__(self, endpoint: Endpoint, bell: Bell) -> None:
+        self.endpoint = endpoint
+        self._bell = bell
+        self._channels: dict[int, Channel] = {}
+        self._opening: dict[int, Errand[Channel]] = {}
+        self._not_before: dict[int, float] = {}
+        self._metadata = Cluster(endpoint)  # the describing thread's alone, while there is one
+        self._addresses: dict[int, tuple[str, int]] = {}
+        self._describing: tuple[frozenset[str], Errand[dict[str, Topic]]] | None = None
+        self._known: tuple[frozenset[str], dict[str, Topic], float] | None = None
+        self._closed = False
+
+    def channel(self, node: int) -> Channel | None:
+        """Return the open channel to a broker, None while it is being opened; raise KafkaFault where that failed."""
+        channel = self._channels.get(node)
+        if channel is not None:
+            return channel
+        errand = self._opening.get(node)
+        if errand is None:
+            if time.monotonic() >= self._not_before.get(node, 0.0):
+                self._open(node)
+            return None
+        if not errand.is_over:
+            return None
+        del self._opening[node]
+        self._not_before[node] = time.monotonic() + _PAUSE
+        channel = self._channels[node] = errand.result()
+        return channel
+
+    def describe(self, names: Iterable[str]) -> dict[str, Topic] | None:
+        """Return the topics named, None while they are asked for; raise where the cluster does not answer."""
+        wanted = frozenset(names)
+        if self._describing is not None:
+            asked, errand = self._describing
+            if not errand.is_over:
+                return None
+            self._describing = None
+            self._known = asked, errand.result(), time.monotonic() + _FRESH
+        if self._known is not None:
+            asked, found, until = self._known
+            if wanted <= asked and time.monotonic() < until:
+                return found
+        self._describing = wanted, self._bell.start(lambda: self._ask(wanted), "leaders")
+        return None
+
+    def drop(self, node: int) -> None:
+        """Forget the channel to a broker, after an error on it."""
+        channel = self._channels.pop(node, None)
+        if channel is not None:
+            channel.close()
+            self._not_before[node] = 0.0
+
+    def close(self) -> None:
+        """Close what is open; what is still being opened is closed when it is there."""
+        self._closed = True
+        for node in list(self._channels):
+            self.drop(node)
+        for errand in self._opening.values():
+            _close_when_open(errand)
+        if self._describing is None or self._describing[1].is_over:
+            self._metadata.close()
+
+    def _open(self, node: int) -> None:
+        def connect() -> Channel:
+            address = self._addresses.get(node)
+            if address is None:
+                raise KafkaFault(f"find broker {node} of {self.endpoint.cluster}", "nothing", True)
+            host, port = address
+            with network_faults(f"connect to {self.endpoint.cluster} at {host}:{port}"):
+                channel = Channel(self.endpoint, host, port)
+            if self._closed:
+                channel.close()
+            return channel
+
+        self._opening[node] = self._bell.start(connect, f"broker {node}")
+
+    def _ask(self, names: frozenset[str]) -> dict[str, Topic]:
+        try:
+            found = self._metadata.describe(names)
+        except MirrorError:
+            self._metadata.close()
+            raise
+        self._addresses = self._metadata.addresses()
+        return found
+
+
+def _close_when_open(errand: Errand[Channel]) -> None:
+    """Close a channel that nobody waits for any more."""
+    if errand.is_over:
+        with suppress(MirrorError, OSError):
+            errand.result().close()

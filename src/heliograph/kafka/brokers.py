@@ -1,0 +1,33 @@
+"""The brokers of one cluster, as fetch and produce need them: by a loop that does not wait, or by one that may."""
+
+import select
+from collections.abc import Iterable, Mapping
+from typing import Protocol
+
+from heliograph.kafka.cluster import Topic
+from heliograph.kafka.transport import Channel
+from heliograph.model import Endpoint
+
+
+class Brokers(Protocol):
+    """Connections and leaders. A `Cluster` waits for both; `Background` never does, and returns None meanwhile."""
+
+    @property
+    def endpoint(self) -> Endpoint: ...
+
+    def channel(self, node: int) -> Channel | None:
+        """Return the open channel to a broker; raise KafkaFault if it could not be opened."""
+
+    def describe(self, names: Iterable[str]) -> dict[str, Topic] | None:
+        """Return the topics named, as the cluster describes them now."""
+
+    def drop(self, node: int) -> None:
+        """Forget the channel to a broker, after an error on it."""
+
+
+def await_any(interest: Mapping[int, int], timeout: float) -> set[int]:
+    """Return the descriptors with an event of those that are waited for; none after `timeout` seconds."""
+    poll = select.poll()
+    for descriptor, events in interest.items():
+        poll.register(descriptor, events)
+    return {descriptor for descriptor, _ in poll.poll(max(timeout, 0.0) * 1000)}
