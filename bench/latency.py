@@ -36,8 +36,6 @@ _WARM_UP = 10.0
 _LAST_ARRIVALS = 10.0
 _START_LIMIT = 120
 _SHORTEST_SLEEP = 0.0005
-# An epoch's end, the one thing that makes heliograph pause, shall be among what is seen; by default there is one in 10 minutes.
-_OURS = {"epoch.seconds": "60"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,8 +105,6 @@ def measure_latency(
     topic = source.create_topic(PARTITIONS, name=f"steady-{tag}")
     remote = f"s{tag}.{topic}"
     properties = flow_properties(source, target, tag, topic, for_throughput=False)
-    if system == "heliograph":
-        properties |= _OURS
     producer = Producer({**source.client(acks=1), "linger.ms": 0})
     running = start(system, folder / tag, properties)
     tree = Tree(running.process.pid)

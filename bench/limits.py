@@ -76,7 +76,7 @@ def measure_brokers(bed: Bed, topic: str) -> dict[str, float]:
         records, seconds = _read_all(bed, topic)
         fetcher = open_fetcher(upstream, topic)
         fetcher.ask()
-        response = fetcher.take(fetcher.ready(5.0)[0][0])
+        response = fetcher.take(fetcher.ready(5.0)[0])
         assert response is not None, f"{topic}: the first fetch was lost"
         remote = f"sbrokers.{topic}"
         bed.make_remote(remote, bed.source.partition_count(topic))
@@ -89,7 +89,7 @@ def measure_brokers(bed: Bed, topic: str) -> dict[str, float]:
             )
             began, sent = time.monotonic(), 0
             while sent < records or not producer.idle:
-                if sent < records and not producer.unsent_bytes:
+                if sent < records and producer.unstored_bytes < 2 * response.buffer.nbytes:
                     offer(response, producer, stamper)
                     sent += each
                 producer.pump(1.0)
@@ -108,7 +108,7 @@ def _read_all(bed: Bed, topic: str) -> tuple[int, float]:
         began, positions = time.monotonic(), dict[int, int]()
         while sum(positions.values()) < wanted:
             fetcher.ask()
-            for session in fetcher.ready(5.0)[0]:
+            for session in fetcher.ready(5.0):
                 response = fetcher.take(session)
                 assert response is not None, f"{topic}: a fetch was lost"
                 for section in response.sections:

@@ -95,7 +95,7 @@ def pump(source: str, target: str, topic: str, remote: str) -> None:
         producer, stamper = open_producer(downstream, remote)
         while True:
             fetcher.ask()
-            for session in fetcher.ready(1.0)[0]:
+            for session in fetcher.ready(1.0):
                 # The response's buffer is the fetcher's own: its batches must be stored before the next.
                 response = fetcher.take(session)
                 if response is None:
