@@ -119,7 +119,7 @@ class FlowFenced(MirrorError):
     def __str__(self) -> str:
         return (
             f"{self.flow}: fenced at {self.partition}, because another process mirrors this flow now. "
-            "Stop one of the two, then restart this flow."
+            "Stop one of the two."
         )
 
 

@@ -172,7 +172,7 @@ def test_records_and_groups_cross_by_every_way(
 
     with closing(Cluster(source)) as reading, closing(Cluster(target)) as writing:
         assert topic in reading.describe()
-        assert create_topics(writing, [NewTopic(topic, 1, 1)]) == {}
+        assert create_topics(writing, [NewTopic(topic, 1, 1)]).refused == {}
         eventually(lambda: west.partition_count(topic) == 1)
         fence(writing, f"fence-{topic}", [partition])
         rows = [(b"", value) for value in read(reading, partition)]

@@ -25,7 +25,7 @@ from heliograph.recovery.failover import (
     carry_out,
     plan_failover,
 )
-from heliograph.recovery.failover_json import failback_json, failover_json
+from heliograph.recovery.failover_json import failback_json, failover_json, report_json
 from heliograph.recovery.tail import tail_line
 from heliograph.wire.hold_records import Phase
 from heliograph.wire.records import RawRecord
@@ -81,13 +81,13 @@ def failover(
     _confirm(config.flow.target, yes=yes, as_json=as_json)
     with _GroupBar(as_json) as bar:
         report = carry_out(plan, bar.show)
-    told |= {
-        "moved": dict(report.moved),
-        "left": dict(report.left),
-        "held": report.held,
-        "seconds": round(report.seconds, 3),
-    }
+    told |= report_json(report)
     words = f"{_count(report.moved)} on {config.flow.target}, in {report.seconds:.1f} s."
+    for partition, reason in report.unfenced.items():
+        words += (
+            f"\n{partition}: a mirror that does not know of this fail-over may still write to it ({reason}). "
+            "Stop such a mirror, if there is one."
+        )
     if report.held:
         words += (
             f" {config.flow} is held; when {config.flow.source} is back: "

@@ -72,10 +72,10 @@ class SourceInstance:
     """A source connector: one runner, whose slices are the tasks."""
 
     def __init__(
-        self, config: FlowConfig, host: SparkHost, on_fatal: Callable[[], None] = lambda: None
+        self, config: FlowConfig, host: SparkHost, on_owned: Callable[[bool], None] = lambda _: None
     ) -> None:
         host.start()
-        self._runner = FlowRunner(config, host.engine, host.leases, on_fatal)
+        self._runner = FlowRunner(config, host.engine, host.leases, on_owned)
 
     def start(self) -> None:
         self._runner.start()
@@ -291,11 +291,14 @@ class Instances:
 
 
 def make_instance(
-    part: Part, config: FlowConfig, host: SparkHost, on_fatal: Callable[[], None] = lambda: None
+    part: Part,
+    config: FlowConfig,
+    host: SparkHost,
+    on_owned: Callable[[bool], None] = lambda _: None,
 ) -> Instance:
     """Return one of the three connectors of a flow, not yet started."""
     if part is Part.SOURCE:
-        return SourceInstance(config, host, on_fatal)
+        return SourceInstance(config, host, on_owned)
     naming = naming_of(config)
     if part is Part.CHECKPOINT:
         topics = {naming.checkpoints_topic(config.flow.source)}

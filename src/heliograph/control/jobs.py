@@ -5,7 +5,8 @@ from contextlib import closing
 
 from heliograph.config.flow import FlowConfig
 from heliograph.config.settings_worker import EXACTLY_ONCE_SOURCE_SUPPORT
-from heliograph.driving.job import FlowJob, JobOptions, OnRuns, Rights
+from heliograph.driving.hands import Rights
+from heliograph.driving.job import FlowJob, JobOptions, OnRuns
 from heliograph.driving.lease_server import LeaseServer
 from heliograph.driving.ownership import Ownership
 from heliograph.driving.rights import Exclusive, Shared
@@ -14,12 +15,14 @@ from heliograph.errors import ConfigError
 from heliograph.flows.holds import HoldStore
 from heliograph.flows.progress import ProgressStore
 from heliograph.kafka.cluster import Cluster, patiently
-from heliograph.kafka.transactions import take_over_all
+from heliograph.kafka.transactions import settle_slices
 from heliograph.model import Position, TopicPartition
 from heliograph.wire.lease_messages import Ledger, Limits
 
 
-def settle_transactions(config: FlowConfig, target: Cluster, slices: int) -> Rights:
+def settle_transactions(
+    config: FlowConfig, target: Cluster, ownership: Ownership, slices: int
+) -> Rights:
     """Abort what a predecessor left open, before its positions are read; return the rights of its successor."""
     if config.target_partitions != "source":
         raise ConfigError(
@@ -33,8 +36,8 @@ def settle_transactions(config: FlowConfig, target: Cluster, slices: int) -> Rig
             f"{config.flow.target}, where its records are; they are kept elsewhere. Switch it off: without "
             "it a record is not written twice, either, where nobody else writes to remote topics."
         )
-    own = take_over_all(target, config.transactional_id, slices)
-    return Shared(config.transactional_id, own, _ledger(config), lambda: _saved(config))
+    settle_slices(target, config.transactional_id, slices)
+    return Shared(ownership, _ledger(config), lambda: _saved(config))
 
 
 def make_job(

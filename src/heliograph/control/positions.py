@@ -16,8 +16,8 @@ log = logging.getLogger(__name__)
 _SETTLES = 3.0  # seconds after which a topic that was away is looked for
 
 
-def open_partition(start: Start) -> Partition:
-    """Return the state in which a job begins with a partition."""
+def open_partition(start: Start, *, made: bool = False) -> Partition:
+    """Return the state in which a job begins with a partition; nobody has written to a remote topic that we `made`."""
     route = start.route
     stop = None
     if start.barred:
@@ -36,6 +36,8 @@ def open_partition(start: Start) -> Partition:
         read_to=(start.position.upstream, start.leader_epoch),
         stop=stop,
         spread=route.spread,
+        made=made,
+        min_in_sync=route.min_in_sync,
     )
 
 

@@ -17,19 +17,21 @@ from heliograph.config.flow import FlowConfig
 from heliograph.control.flow_status import FlowStatus, PartitionStatus, State, status_at_rest
 from heliograph.control.job_status import partition_statuses, with_job, with_tally
 from heliograph.control.jobs import make_job, settle_transactions
+from heliograph.control.losses import look_into_losses, raise_alarms
 from heliograph.control.positions import offsets_of, open_partition, resume_returned
-from heliograph.driving.job import FlowJob, Rights
+from heliograph.control.tenure import Tenure
+from heliograph.driving.hands import Rights
+from heliograph.driving.job import FlowJob
 from heliograph.driving.lease_server import LeaseServer
-from heliograph.driving.ownership import Ownership
 from heliograph.driving.tally import Tally
-from heliograph.errors import FlowHeld, MirrorError
+from heliograph.errors import FlowFenced, FlowHeld, MirrorError
 from heliograph.flows.group_progress import GroupProgress
 from heliograph.flows.holds import HoldStore
 from heliograph.flows.progress import ProgressStore, open_progress
 from heliograph.flows.runs import RunStore, open_runs
 from heliograph.flows.schedule import broken_chores
 from heliograph.flows.source import Route, refresh_topics
-from heliograph.flows.starts import Origin, Start, explain_loss, plan_starts
+from heliograph.flows.starts import Origin, Start, plan_starts
 from heliograph.flows.take_over import (
     StillMirrored,
     StillWritten,
@@ -91,11 +93,11 @@ class FlowRunner(threading.Thread):
         config: FlowConfig,
         engine: Engine,
         leases: LeaseServer,
-        on_fatal: Callable[[], None] = lambda: None,
+        on_owned: Callable[[bool], None] = lambda _: None,
     ) -> None:
-        """Take what to run; `on_fatal` is told when a retry would only repeat a failure."""
+        """Take what to run; `on_owned` is called when another driver has taken the flow, and when it is ours again."""
         super().__init__(name=str(config.flow), daemon=True)
-        self._told_fatal = on_fatal
+        self._on_owned = on_owned
         self._config = config
         self._engine = engine
         self._leases = leases
@@ -111,36 +113,59 @@ class FlowRunner(threading.Thread):
         self._complaints: dict[str, str] = {}
         self._known: dict[TopicPartition, SourceOffset] = {}
         self._spreads: dict[str, tuple[str, int]] = {}
-        self._ownership = Ownership(config.transactional_id)
+        self._tenure = Tenure(config)
 
     def run(self) -> None:
         """Work until stopped, with a growing pause after each failure. The supervisor's thread target."""
         backoff = _FIRST_BACKOFF
         while not self._stopping.is_set():
             started = time.monotonic()
-            try:
-                self._work()
-            except (FlowHeld, StillMirrored, StillWritten) as exc:
-                (self._held if isinstance(exc, FlowHeld) else self._failed)(str(exc))
+            if not self._try():
                 self._stopping.wait(_HELD.total_seconds())
                 continue  # it only asks whether it may
-            except MirrorError as exc:
-                self._failed(str(exc))
-            except Exception as exc:
-                log.exception("flow=%s failed unexpectedly", self._config.flow)
-                self._failed(f"{type(exc).__name__}: {exc}")
-            was_held = self._fatal is not None and self._was_held()
             if self._fatal is not None:
-                self._told_fatal()
-                self._stopping.wait()
-                break
+                self._stand_by()
+                continue
             if time.monotonic() - started > _SETTLED.total_seconds():
                 backoff = _FIRST_BACKOFF
             over = self._stopping.wait(backoff.total_seconds())
-            self.tally.restarts += not (over or was_held)
+            self.tally.restarts += not over
             backoff = min(backoff * 2, _LONGEST_BACKOFF)
         if self._fatal is None:
             self._state = State.STOPPED
+
+    def _try(self) -> bool:
+        """Work once, and take note of how it failed; return False if it was not allowed to begin."""
+        try:
+            self._work()
+        except (FlowHeld, StillMirrored, StillWritten) as exc:
+            (self._held if isinstance(exc, FlowHeld) else self._failed)(str(exc))
+            return False
+        except FlowFenced as exc:
+            self._on_fatal("fenced", str(exc))
+            self._failed(str(exc))
+        except MirrorError as exc:
+            self._failed(str(exc))
+        except Exception as exc:
+            log.exception("flow=%s failed unexpectedly", self._config.flow)
+            self._failed(f"{type(exc).__name__}: {exc}")
+        return True
+
+    def _stand_by(self) -> None:
+        """Write nothing while another driver has the flow; go on when it is gone, or hold as long as the flow is held."""
+        if self._was_held():
+            self._tenure.ownership.forget()
+            return
+        self._on_owned(False)
+        self._failed(
+            f"{self._fatal} It is mirrored by {self._tenure.successor()}. This driver goes on when that one ends."
+        )
+        if self._tenure.await_vacancy(self._stopping):
+            log.warning(
+                "flow=%s the driver that had it is gone. Taking it again.", self._config.flow
+            )
+            self._fatal = None
+            self._on_owned(True)
 
     def stop(self) -> None:
         """Ask the flow to drain, save and end; `join` waits for it."""
@@ -174,10 +199,11 @@ class FlowRunner(threading.Thread):
             for cluster in (source, storage):
                 cluster.describe(())
             check_stopped(self._config, storage)
-            shared = self._take_over(target)
             store = open_progress(storage, self._config)
-            self._known = store.load()
             runs = open_runs(target, self._config)
+            self._tenure.take(target, storage, store, runs)
+            shared = self._settle(target)
+            self._known = store.load()
             runs.load()
             upkeep = TopicUpkeep(self._config)
             job = self._open_job(runs, upkeep, shared)
@@ -190,6 +216,7 @@ class FlowRunner(threading.Thread):
                 if trouble is not None:
                     self._failed(trouble)
             job.start(self._engine)
+            self._tenure.start(job.lose)
             self._job, self._upkeep = job, upkeep
             upkeep.start()
             try:
@@ -198,8 +225,9 @@ class FlowRunner(threading.Thread):
             finally:
                 upkeep.stop(_UPKEEP)
                 drained = job.stop(_DRAIN)
+                self._tenure.stop()
                 if self._fatal is None:  # else the positions are somebody else's now
-                    self._save(desk, _LAST_SAVE)
+                    self._save(desk, _LAST_SAVE, released=drained and self._stopping.is_set())
                 if not drained and self._fatal is None:
                     log.warning(
                         "flow=%s stopped before all it had read was written. Nothing is lost: "
@@ -210,12 +238,12 @@ class FlowRunner(threading.Thread):
             for cluster in (source, target, storage):
                 cluster.close()
 
-    def _take_over(self, target: Cluster) -> Rights | None:
-        """Make this driver the one that has the flow; return its rights, if it writes in transactions."""
-        if self._config.transactions:
-            return settle_transactions(self._config, target, slices_for(self._config))
-        self._ownership.open(target)
-        return None
+    def _settle(self, target: Cluster) -> Rights | None:
+        """Settle what a predecessor left open; return the rights of a flow that writes in transactions."""
+        if not self._config.transactions:
+            return None
+        ownership = self._tenure.ownership
+        return settle_transactions(self._config, target, ownership, slices_for(self._config))
 
     def _tend(self, desk: _Desk) -> None:
         """Look after a running job: save, refresh, and raise if it fails."""
@@ -231,9 +259,9 @@ class FlowRunner(threading.Thread):
             if self._fatal is not None:
                 raise MirrorError(self._fatal)
             if job.stopped():
-                self._look_into_losses(job, desk.source)
+                look_into_losses(config, job, desk.source, self.tally)
                 resume_returned(job, desk.source, desk.target)
-                self._raise_alarms(job)
+                raise_alarms(job, self.tally)
             now = time.monotonic()
             self._note_troubles(job, now)
             if now >= save_at:
@@ -255,14 +283,19 @@ class FlowRunner(threading.Thread):
         except MirrorError as exc:
             log.debug("flow=%s it is not known whether it is held: %s", self._config.flow, exc)
 
-    def _save(self, desk: _Desk, within: timedelta) -> None:
-        """Save positions, and before them the runs that lead up to them."""
+    def _save(self, desk: _Desk, within: timedelta, *, released: bool = False) -> None:
+        """Save positions, and before them the runs that lead up to them; `released` says that this is the end."""
+        if not desk.job.is_sure():
+            return  # another driver may have the flow, and know better
         offsets = offsets_of(desk.job)
         try:
             desk.runs.save(within)
             if not self._config.transactions:  # else writers do, with their records
                 desk.store.save(offsets, within)
+            self._tenure.record(within, released=released)
             self._complaints.pop("progress could not be saved", None)
+        except FlowFenced as exc:
+            desk.job.lose(str(exc))
         except MirrorError as exc:
             # Positions are only a shortcut to the target's tail; they are saved next time.
             self._complain("progress could not be saved", exc)
@@ -306,7 +339,9 @@ class FlowRunner(threading.Thread):
     def _assign(self, desk: _Desk) -> None:
         """Hand the job every partition there is; a new one only once its start is durable."""
         job = desk.job
-        inventory = refresh_topics(self._config, desk.source, desk.target)
+        inventory = refresh_topics(
+            self._config, desk.source, desk.target, lambda new: self._claim(desk.target, new)
+        )
         for refusal in inventory.refused:
             if refusal not in self._refused:
                 log.error("flow=%s %s", self._config.flow, refusal)
@@ -344,9 +379,8 @@ class FlowRunner(threading.Thread):
         partitions = []
         for route in inventory.routes:
             start = begun.get(route.source)
-            partitions.append(
-                open_partition(start or Start(route, held[route.source].position, Origin.RESUMED))
-            )
+            start = start or Start(route, held[route.source].position, Origin.RESUMED)
+            partitions.append(open_partition(start, made=route.remote.topic in inventory.made))
         if job.assign(partitions):
             log.info(
                 "flow=%s copies topics=%d partitions=%d",
@@ -354,7 +388,12 @@ class FlowRunner(threading.Thread):
                 len({route.source.topic for route in inventory.routes}),
                 len(inventory.routes),
             )
-        self._raise_alarms(job)
+        raise_alarms(job, self.tally)
+
+    def _claim(self, target: Cluster, new: Sequence[TopicPartition]) -> None:
+        """Take the identities for partitions that are about to be made, so that nobody else can write to them."""
+        if not self._config.transactions:
+            self._tenure.ownership.open_groups(target, new)
 
     def _begin(self, start: Start, desk: _Desk) -> None:
         """Prepare the run map for a partition that begins, and tell what was lost if it goes on."""
@@ -410,46 +449,12 @@ class FlowRunner(threading.Thread):
             self._config,
             self._leases,
             slices_for(self._config),
-            self._ownership,
+            self._tenure.ownership,
             shared,
             on_fatal=self._on_fatal,
             on_runs=on_runs,
             tally=self.tally,
         )
-
-    def _look_into_losses(self, job: FlowJob, source: Cluster) -> None:
-        for partition in job.stopped():
-            stop = partition.stop
-            if stop is None or stop.kind is not StopKind.OUT_OF_RANGE:
-                continue
-            try:
-                loss = explain_loss(source, partition.source, stop.upstream, stop.resume)
-            except MirrorError as exc:
-                log.warning("flow=%s a loss could not be explained: %s", self._config.flow, exc)
-                return
-            if loss is None:
-                job.reposition(partition.source, stop.upstream)
-            elif self._config.on_loss != "continue":
-                advice = f"{loss.reason}; set on.loss=continue to go on at {loss.resume}"
-                job.explain_stop(partition.source, StopKind.LOSS, advice)
-            else:
-                job.reposition(partition.source, loss.resume)
-                self.tally.losses[StopKind.LOSS.value] += 1
-                log.error(
-                    "flow=%s partition=%s LOSS: %s. on.loss=continue: it goes on at %d.",
-                    self._config.flow,
-                    partition.source,
-                    loss.reason,
-                    loss.resume,
-                )
-
-    def _raise_alarms(self, job: FlowJob) -> None:
-        """Count partitions that stopped for a loss; one that stops there again is the same alarm."""
-        for partition in job.stopped():
-            stop = partition.stop
-            if stop is not None and stop.kind.is_loss:
-                about = partition.topic_id, partition.remote_id, stop.upstream
-                self.tally.alarm(partition.source, stop.kind.value, about)
 
     def _on_fatal(self, kind: str, reason: str) -> None:
         """Take note of a failure that a retry would only repeat. Called from a lease's thread."""

@@ -60,6 +60,7 @@ class Supervisor:
         self._worker_id = worker_id
         self._targets = dict.fromkeys(self._parts, TargetState.STARTED)
         self._restarts: Counter[str] = Counter()
+        self._paused: set[str] = set()  # checkpoint connectors of flows that another driver has
         self._instances = Instances(self._make)
         self._lock = threading.Lock()
 
@@ -199,18 +200,30 @@ class Supervisor:
     def _make(self, name: str, _wanted: Wanted) -> Instance:
         part, config = self._parts[name]
 
-        def on_fatal() -> None:
-            """Write no more checkpoints beside the process that has the flow now."""
+        def on_owned(owned: bool) -> None:
+            """Write no checkpoints beside the process that has the flow now; go on when it is ours again."""
             threading.Thread(
-                target=self._stop_checkpoints, args=(config,), name=f"{name} ends", daemon=True
+                target=self._pause_checkpoints if not owned else self._resume_checkpoints,
+                args=(config,),
+                name=f"{name} checkpoints",
+                daemon=True,
             ).start()
 
-        return make_instance(part, config, self._spark, on_fatal)
+        return make_instance(part, config, self._spark, on_owned)
 
-    def _stop_checkpoints(self, config: FlowConfig) -> None:
-        for name, (part, its) in self._parts.items():
-            if part is Part.CHECKPOINT and its.flow == config.flow:
+    def _pause_checkpoints(self, config: FlowConfig) -> None:
+        for name, (part, other) in self._parts.items():
+            started = self._targets[name] is TargetState.STARTED
+            if part is Part.CHECKPOINT and other.flow == config.flow and started:
+                self._paused.add(name)
                 self.set_target_state(name, TargetState.STOPPED)
+
+    def _resume_checkpoints(self, config: FlowConfig) -> None:
+        for name in sorted(self._paused):
+            if self._parts[name][1].flow == config.flow:
+                self._paused.discard(name)
+                if self._targets[name] is TargetState.STOPPED:
+                    self.set_target_state(name, TargetState.STARTED)
 
 
 def dedicated_connectors(

@@ -24,6 +24,7 @@ from heliograph.errors import FlowFenced
 from heliograph.kafka.background import Background, Bell
 from heliograph.kafka.brokers import await_any
 from heliograph.model import TopicPartition
+from heliograph.policy.elapsed import elapsed
 from heliograph.wire.lease_messages import (
     Alive,
     End,
@@ -44,6 +45,7 @@ from heliograph.wire.lease_messages import (
 
 _REPORT_EVERY = 1.0
 _PING_EVERY = 5.0
+_SOON = 0.5
 _LONGEST_WAIT = 5.0
 _CHUNKS = 2
 _GOODBYE = 5.0
@@ -78,6 +80,8 @@ class Copier:
         self._ending = False
         self._room = 2 * welcome.limits.chunk_bytes
         self._may_write_until = 0.0
+        self._permission = 0.0  # how long the last one was good for
+        self._pinged = 0
         self._pings: deque[tuple[int, float]] = deque()
         self._ping_at = self._report_at = 0.0
         self._waits: dict[int, str] = {}
@@ -209,16 +213,16 @@ class Copier:
         while self._pings and self._pings[0][0] <= alive.number:
             number, asked_at = self._pings.popleft()
             if number == alive.number:
+                self._permission = alive.seconds
                 self._may_write_until = max(self._may_write_until, asked_at + alive.seconds)
 
     def _ping(self) -> None:
         now = time.monotonic()
         if now >= self._ping_at:
-            number = self._pings[-1][0] + 1 if self._pings else int(now * 1000)
-            self._pings.append((number, now))
-            self._lease.send(Ping(number))
-            # Soon again, while it may not write.
-            self._ping_at = now + (_PING_EVERY if now < self._may_write_until else 1.0)
+            self._pinged += 1
+            self._pings.append((self._pinged, elapsed()))
+            self._lease.send(Ping(self._pinged))
+            self._ping_at = now + min(_PING_EVERY, max(self._permission / 3, _SOON))
 
     # Tails
 
@@ -330,7 +334,7 @@ class Copier:
     @property
     def _may_write(self) -> bool:
         """Whether the flow is the driver's own for certain."""
-        return time.monotonic() < self._may_write_until
+        return elapsed() < self._may_write_until
 
     def _send(self) -> None:
         """Send what may be sent (invariant A); read no more of a partition whose batches do not leave."""

@@ -1,29 +1,44 @@
-"""Who may write for a flow: the identities of its writers, in groups, and for how long they are known to be good.
+"""Which driver may write for a flow: the identities of its writers, and for how long they are known to be good.
 
-A remote partition belongs to one of some groups by its name; each group has a transactional id, so what cannot be
-fenced in one stops no other. Invariants:
+The flow has one identity of its own, which says whose it is, and signs the driver's own topics. Remote partitions
+belong to groups by their names; each group has an identity of its own, so what cannot be fenced in one stops no other.
+Invariants:
 
-A  A driver that starts takes every identity it uses, whoever had it: it is the successor. From then on it asks with the
-   identity it holds, so it learns of a successor of its own, and never takes a flow back by accident.
-B  Nothing is written by an identity that was not renewed for two thirds of the time after which its coordinator
-   forgets it. So one that the coordinator no longer knows is used by nobody.
+A  A driver that starts takes the flow, whoever had it. From then on it asks with the identity it holds, so it
+   learns of a successor, and never takes a flow back by accident. The flow's own identity decides: a group that
+   somebody else has taken is taken again only if the flow is still ours.
+B  Nothing is written by identities that were not renewed for two thirds of the time after which their coordinator
+   forgets them: what a coordinator has forgotten is used by nobody.
+C  Where a coordinator has forgotten what a predecessor wrote as, nothing is written before the predecessor's last
+   permission to write has run out, unless it said that it had ended.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+import logging
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import timedelta
 from typing import NamedTuple
 from zlib import crc32
 
-from heliograph.errors import ClusterUnreachable, KafkaFault
+from heliograph.errors import FlowFenced, KafkaFault, MirrorError
+from heliograph.kafka.author import Author
 from heliograph.kafka.cluster import Cluster
-from heliograph.kafka.fencing import Fenced, fence_group, open_identity
+from heliograph.kafka.fencing import fence_group, open_identity, was_forgotten
 from heliograph.kafka.transactions import NOBODY
 from heliograph.model import ProducerIdentity, TopicPartition
+from heliograph.policy.elapsed import elapsed
+from heliograph.wire.owner_records import Owner
+
+log = logging.getLogger(__name__)
 
 GROUPS = 32
+PERMISSION = 20.0  # seconds that a task may write without another word from its driver
+_MARGIN = 5.0
+_LONGEST_BEAT = 60.0
 _FENCE = timedelta(seconds=5)
 _OPEN = timedelta(seconds=30)
+WEEK = timedelta(days=7)  # Kafka's default
 
 
 def group_of(remote: TopicPartition) -> int:
@@ -43,66 +58,223 @@ class Granted(NamedTuple):
     refused: Mapping[TopicPartition, str]
 
 
-@dataclass(slots=True)
+class _Held:
+    """An identity that is held, and when it was renewed last; changed under its lock.
+
+    Before `wait_until` somebody may still write who cannot be fenced.
+    """
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.identity = NOBODY
+        self.renewed_at = float("inf")  # what is not held cannot run out
+        self.wait_until = 0.0
+
+
 class Ownership:
-    """The identities of one flow's writers; it outlives its jobs. For one thread at a time."""
+    """The identities of one flow; it outlives the flow's jobs. Methods may be called from any thread."""
 
-    flow_id: str
-    own: ProducerIdentity = NOBODY
-    groups: dict[int, ProducerIdentity] = field(default_factory=dict)
-    _clean: set[int] = field(default_factory=set)
+    def __init__(
+        self, flow_id: str, driver: str = "", clock: Callable[[], float] = elapsed
+    ) -> None:
+        self.flow_id = flow_id
+        self._driver = driver
+        self._clock = clock
+        self._flow = _Held()
+        self._groups = [_Held() for _ in range(GROUPS)]
+        self._lifetime = WEEK.total_seconds()
+        self._before: Owner | None = None
+        self._safe_at = 0.0
+        self._beat = 0
 
-    def open(self, target: Cluster) -> None:
-        """Take the flow, or make sure that it is still ours; raises FlowFenced if another driver has it."""
-        self.own = open_identity(target, self.flow_id, self.own, _OPEN)
+    # The flow
 
-    def fence(self, target: Cluster, remotes: Iterable[TopicPartition]) -> Granted:
-        """Keep everybody else from writing to these partitions; what cannot be fenced stays with its reason."""
-        by_group: dict[int, list[TopicPartition]] = {}
-        for remote in remotes:
-            by_group.setdefault(group_of(remote), []).append(remote)
-        identities: dict[TopicPartition, ProducerIdentity] = {}
-        refused: dict[TopicPartition, str] = {}
-        for group in sorted(by_group, key=lambda group: group not in self._clean):
-            members = by_group[group]
-            try:
-                fenced = self._fence(target, group, members)
-            except (KafkaFault, ClusterUnreachable) as exc:
-                self._clean.discard(group)
-                refused |= dict.fromkeys(members, f"its earlier writer cannot be fenced: {exc}")
-                continue
-            self._clean.add(group)
-            refused |= fenced.refused
-            identities |= {m: fenced.identity for m in members if m not in fenced.refused}
-        return Granted(identities, refused)
+    def open(
+        self,
+        target: Cluster,
+        before: Owner | None = None,
+        topics: Sequence[TopicPartition] = (),
+        lifetime: timedelta = WEEK,
+    ) -> None:
+        """Take the flow, or make sure that it is still ours; raises FlowFenced if another driver has it.
 
-    def give(self, target: Cluster, remotes: Iterable[TopicPartition]) -> Granted:
-        """Return identities for partitions that nobody else can have written to: topics that this driver made."""
-        identities: dict[TopicPartition, ProducerIdentity] = {}
-        refused: dict[TopicPartition, str] = {}
-        for remote in remotes:
-            try:
-                identities[remote] = self._open_group(target, group_of(remote))
-            except (KafkaFault, ClusterUnreachable) as exc:
-                refused[remote] = str(exc)
-        return Granted(identities, refused)
+        `before` is the owner before us, `topics` are the partitions that only an owner writes to, and `lifetime`
+        is after which time coordinators forget an identity.
+        """
+        self._lifetime = lifetime.total_seconds()
+        self._before = before
+        with self._flow.lock:
+            identity = self._raise(target, self.flow_id, self._flow, _OPEN)
+            if topics:
+                fenced = fence_group(target, self.flow_id, identity, topics, _OPEN)
+                for reason in fenced.refused.values():
+                    raise KafkaFault(f"own the flow of {self.flow_id}", reason, retriable=False)
+                self._flow.identity = fenced.identity
+        self._beat = max(self._beat, before.beat if before else 0) + 1
+        if before is None or before.released or before.driver == self._driver:
+            self._safe_at = 0.0
+            return
+        self._safe_at = self._clock() + PERMISSION + _MARGIN
+        if self._is_forgotten(self.flow_id, self._flow.identity):
+            log.warning(
+                "%s: the target had forgotten the driver before (%s), so it cannot be fenced. Nothing is written "
+                "for %.0f s, until it cannot write any more.",
+                self.flow_id,
+                before.driver,
+                PERMISSION + _MARGIN,
+            )
+
+    def forget(self) -> None:
+        """Hold nothing any more: the next `open` takes the flow, whoever has it."""
+        for held in (self._flow, *self._groups):
+            with held.lock:
+                held.identity, held.renewed_at = NOBODY, float("inf")
+
+    def verify(self, target: Cluster) -> None:
+        """Raise FlowFenced if another driver has the flow."""
+        with self._flow.lock:
+            self._raise(target, self.flow_id, self._flow, _OPEN)
+
+    def author(self, target: Cluster) -> Author:
+        """Return the one who signs this driver's own rows on the target. `target` is the caller's own."""
+
+        def renew() -> ProducerIdentity:
+            self.verify(target)
+            return self._flow.identity
+
+        return Author(self._flow.identity, renew)
+
+    def record(self, *, released: bool = False) -> Owner:
+        """Return what is saved of this owner."""
+        identities = {self.flow_id: self._flow.identity}
+        for group, held in enumerate(self._groups):
+            if held.identity != NOBODY:
+                identities[group_id(self.flow_id, group)] = held.identity
+        return Owner(self._driver, self._beat, released, identities)
+
+    # Time
+
+    @property
+    def beat_every(self) -> float:
+        """Return how often an owner renews the identity of its flow."""
+        return min(_LONGEST_BEAT, self._lifetime / 3)
+
+    def renew(self, target: Cluster) -> None:
+        """Renew what would be forgotten; raises FlowFenced if another driver has the flow. Called every now and then."""
+        now = self._clock()
+        if now - self._flow.renewed_at >= self.beat_every:
+            self.verify(target)
+            self._beat += 1
+        for group, held in enumerate(self._groups):
+            if now - held.renewed_at >= self._lifetime / 3:
+                with held.lock, suppress(FlowFenced):  # it is taken again when it is needed
+                    self._raise(target, group_id(self.flow_id, group), held, _FENCE)
+
+    def valid_for(self) -> float:
+        """Return for how many seconds the identities are good without being renewed (invariant B)."""
+        oldest = min(held.renewed_at for held in (self._flow, *self._groups))
+        return oldest + self._lifetime * 2 / 3 - self._clock()
+
+    # Groups
+
+    def take_group(
+        self,
+        target: Cluster,
+        group: int,
+        fence: Sequence[TopicPartition],
+        made: Iterable[TopicPartition] = (),
+    ) -> Granted:
+        """Keep everybody else from writing to partitions of a group; those that we `made` nobody has written to.
+
+        What the coordinator refuses stays with its reason; raises if it does not answer.
+        """
+        held, name = self._groups[group], group_id(self.flow_id, group)
+        with held.lock:
+            if fence or held.identity == NOBODY:
+                self._take(target, name, held)
+            if self._is_forgotten(name, held.identity):
+                held.wait_until = max(held.wait_until, self._safe_at)
+            if self._clock() < held.wait_until:
+                reason = (
+                    f"waits until the driver before ({self._before.driver if self._before else ''}) cannot "
+                    "write any more: the target has forgotten it, so it cannot be fenced"
+                )
+                return Granted({}, dict.fromkeys((*fence, *made), reason))
+            refused: Mapping[TopicPartition, str] = {}
+            if fence:
+                asked_at = self._clock()
+                fenced = fence_group(target, name, held.identity, fence, _FENCE)
+                held.identity, held.renewed_at = fenced.identity, asked_at
+                refused = fenced.refused
+            own = {remote: held.identity for remote in (*fence, *made) if remote not in refused}
+            return Granted(own, refused)
 
     def open_groups(self, target: Cluster, remotes: Iterable[TopicPartition]) -> None:
-        """Take the identities of partitions that are about to be made: before they are there."""
+        """Take the groups of partitions that are about to be made: before somebody else can find them."""
         for group in {group_of(remote) for remote in remotes}:
-            self._open_group(target, group)
+            self.take_group(target, group, ())
 
-    def _open_group(self, target: Cluster, group: int) -> ProducerIdentity:
-        identity = self.groups.get(group)
-        if identity is None:
-            name = group_id(self.flow_id, group)
-            identity = self.groups[group] = open_identity(target, name, NOBODY, _OPEN)
-        return identity
+    def _take(self, target: Cluster, name: str, held: _Held) -> None:
+        """Take the next epoch of a group (invariant A)."""
+        if held.identity != NOBODY:
+            try:
+                self._raise(target, name, held, _FENCE)
+            except FlowFenced:
+                held.identity = NOBODY
+            else:
+                return
+        self.verify(target)
+        self._raise(target, name, held, _FENCE)
 
-    def _fence(self, target: Cluster, group: int, members: Sequence[TopicPartition]) -> Fenced:
-        name = group_id(self.flow_id, group)
-        current = self.groups.get(group, NOBODY)
-        identity = self.groups[group] = open_identity(target, name, current, _FENCE)
-        fenced = fence_group(target, name, identity, members, _FENCE)
-        self.groups[group] = fenced.identity
-        return fenced
+    def _raise(
+        self, target: Cluster, name: str, held: _Held, within: timedelta
+    ) -> ProducerIdentity:
+        asked_at = self._clock()
+        before = held.identity
+        now = open_identity(target, name, before, within)
+        if was_forgotten(before, now):
+            # Somebody else may have had it meanwhile, and what we know may be old.
+            held.identity, held.renewed_at = NOBODY, float("inf")
+            held.wait_until = self._clock() + PERMISSION + _MARGIN
+            raise FlowFenced(name, "the transaction coordinator, which has forgotten it")
+        held.identity, held.renewed_at = now, asked_at
+        return now
+
+    def _is_forgotten(self, name: str, now: ProducerIdentity) -> bool:
+        """Whether a predecessor's identity of this name cannot be fenced any more."""
+        before = self._before
+        if before is None or before.released or before.driver == self._driver:
+            return False
+        identity = before.identities.get(name)
+        return identity is not None and was_forgotten(identity, now)
+
+
+class Renewal:
+    """Keeps the identities of one flow alive while its job runs, from a thread of its own."""
+
+    def __init__(
+        self, ownership: Ownership, connect: Callable[[], Cluster], on_lost: Callable[[str], None]
+    ) -> None:
+        self._ownership = ownership
+        self._connect = connect
+        self._on_lost = on_lost
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="renewal", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._over.set()
+
+    def _run(self) -> None:
+        target = self._connect()
+        while not self._over.wait(min(self._ownership.beat_every / 2, 1.0)):
+            try:
+                self._ownership.renew(target)
+            except FlowFenced as exc:
+                self._on_lost(str(exc))
+                break
+            except MirrorError as exc:
+                log.debug("%s cannot be renewed: %s", self._ownership.flow_id, exc)
+        target.close()

@@ -43,7 +43,8 @@ class Partition:
 
     One with a `spread` has its records placed among so many remote partitions; `turn` is another place that
     it is to have as soon as nobody works on it. `clean` says that its `identity` and `sequence` may be handed
-    on: whoever wrote there last has said so. `made` says that its remote topic was made by this driver, for it.
+    on: the task that wrote there last has said so. `made` says that its remote topic was made by this driver, for it.
+    It is `claimed` while the right to write it is being taken; after a `pause` that failed, it is tried again.
     """
 
     source: TopicPartition
@@ -56,6 +57,9 @@ class Partition:
     sequence: int = 0
     clean: bool = False
     made: bool = False
+    min_in_sync: int = 1
+    claimed: bool = False
+    pause: float = 0.0
     end_offset: int = -1
     stable_offset: int = -1
     read_to: tuple[int, int] = (-1, -1)
@@ -77,7 +81,7 @@ class Partition:
 
     def is_due(self, now: float) -> bool:
         """Whether a task should be given it."""
-        if self.holder is not None or now < self.retry_at:
+        if self.holder is not None or self.claimed or now < self.retry_at:
             return False
         return self.stop is None or self.stop.due(now)
 

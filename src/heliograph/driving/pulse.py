@@ -1,7 +1,8 @@
 """Whether this process has been running all the time: one that was stopped, or swapped out, does not know what it missed."""
 
 import threading
-import time
+
+from heliograph.policy.elapsed import elapsed
 
 _BEAT = 1.0
 _LONGEST = 6.0  # seconds without a beat that a busy machine explains
@@ -12,12 +13,12 @@ class Pulse:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._beat_at = time.monotonic()
+        self._beat_at = elapsed()
         self._missed = False
         self._over = threading.Event()
 
     def start(self) -> None:
-        self._beat_at = time.monotonic()
+        self._beat_at = elapsed()
         threading.Thread(target=self._beat, name="pulse", daemon=True).start()
 
     def stop(self) -> None:
@@ -32,14 +33,14 @@ class Pulse:
     def resume(self) -> None:
         """Say that what may have happened in a gap is known now."""
         with self._lock:
-            self._beat_at = time.monotonic()
+            self._beat_at = elapsed()
             self._missed = False
 
     def _look(self) -> None:
-        self._missed = self._missed or time.monotonic() - self._beat_at > _LONGEST
+        self._missed = self._missed or elapsed() - self._beat_at > _LONGEST
 
     def _beat(self) -> None:
         while not self._over.wait(_BEAT):
             with self._lock:
                 self._look()
-                self._beat_at = time.monotonic()
+                self._beat_at = elapsed()

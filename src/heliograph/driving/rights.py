@@ -1,23 +1,22 @@
 """The right to write, in the two ways that there are: alone, by fencing everybody else, or beside others, in transactions."""
 
+import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
-from heliograph.driving.job import Right
-from heliograph.driving.ownership import Ownership
-from heliograph.driving.partitions import Attempt, Partition
-from heliograph.kafka.cluster import Cluster
-from heliograph.kafka.offsets import LATEST, list_offsets
+from heliograph.driving.hands import Taken
+from heliograph.driving.ownership import Granted, Ownership, group_of
+from heliograph.driving.partitions import Attempt, Partition, Stop
+from heliograph.driving.roster import Right
+from heliograph.kafka.cluster import Cluster, Topic
+from heliograph.kafka.offsets import LATEST, find_offsets
 from heliograph.kafka.transactions import slice_id, take_over
-from heliograph.model import NOWHERE, Position, ProducerIdentity, TopicPartition
+from heliograph.model import NOWHERE, Position, ProducerIdentity, StopKind, TopicPartition
 from heliograph.wire.lease_messages import Ledger
 
-Rights = Mapping[Partition, Right]
-Refused = Mapping[Partition, str]
 Saved = Callable[[], Mapping[TopicPartition, Position]]
-
-_FOREVER = float("inf")
 
 
 class Exclusive:
@@ -31,37 +30,115 @@ class Exclusive:
     def ledger_of(self, _slice_index: int) -> Ledger | None:
         return None
 
-    def take(
-        self, target: Cluster, _attempt: Attempt, partitions: Sequence[Partition]
-    ) -> tuple[Rights, Refused]:
-        made = [p for p in partitions if p.made]
+    def group_of(self, _attempt: Attempt, partition: Partition) -> Hashable:
+        return partition.remote.topic if partition.spread else group_of(partition.remote)
+
+    def take(self, target: Cluster, _attempt: Attempt, partitions: Sequence[Partition]) -> Taken:
         others = [p for p in partitions if not p.made]
-        lost = [p for p in others if not p.spread and p.position.downstream == NOWHERE]
-        ends = list_offsets(target, [p.remote for p in lost], LATEST) if lost else {}
-        given = self._ownership.give(target, dict.fromkeys(r for p in made for r in p.remotes))
-        fenced = self._ownership.fence(target, dict.fromkeys(r for p in others for r in p.remotes))
-        refused = {**given.refused, **fenced.refused}
-        identities = {**given.identities, **fenced.identities}
+        remotes = list(dict.fromkeys(r for p in others for r in p.remotes))
+        looked = look_at(target, remotes, {p.remote.topic: p.min_in_sync for p in others})
+        stops = {p: stop for p in others if (stop := find_loss(p, looked.ends)) is not None}
+        going = [p for p in partitions if p not in stops]
+        granted = self._take_groups(target, going, looked.trouble)
         rights: dict[Partition, Right] = {}
-        without: dict[Partition, str] = {}
-        for partition in partitions:
-            why = next((refused[r] for r in partition.remotes if r in refused), None)
+        refused: dict[Partition, str] = {}
+        for partition in going:
+            why = next(
+                (granted.refused[r] for r in partition.remotes if r in granted.refused), None
+            )
             if why is not None:
-                without[partition] = why
+                refused[partition] = why
                 continue
             # What was at work in a remote topic of many lanes is not known: it goes on at the end.
-            end = ends.get(partition.remote) if partition in lost else None
-            position = None if end is None else Position(partition.position.upstream, end)
-            own = {remote: identities[remote] for remote in partition.remotes}
+            position = None
+            if not partition.spread and partition.position.downstream == NOWHERE:
+                position = Position(partition.position.upstream, looked.ends[partition.remote])
+            own = {remote: granted.identities[remote] for remote in partition.remotes}
             rights[partition] = Right(own, resume=not partition.made, position=position)
             partition.made = False
-        return rights, without
+        return Taken(rights, refused, stops)
 
     def verify(self, target: Cluster) -> None:
-        self._ownership.open(target)
+        self._ownership.verify(target)
 
     def valid_for(self) -> float:
-        return _FOREVER
+        return self._ownership.valid_for()
+
+    def _take_groups(
+        self,
+        target: Cluster,
+        partitions: Iterable[Partition],
+        trouble: Mapping[TopicPartition, str],
+    ) -> Granted:
+        fence: dict[int, list[TopicPartition]] = {}
+        made: dict[int, list[TopicPartition]] = {}
+        for partition in partitions:
+            for remote in partition.remotes:
+                if remote not in trouble:
+                    group = group_of(remote)
+                    (made if partition.made else fence).setdefault(group, []).append(remote)
+        identities: dict[TopicPartition, ProducerIdentity] = {}
+        refused = dict(trouble)
+        for group in sorted({*fence, *made}):
+            granted = self._ownership.take_group(
+                target, group, list(dict.fromkeys(fence.get(group, ()))), made.get(group, ())
+            )
+            identities |= granted.identities
+            refused |= granted.refused
+        return Granted(identities, refused)
+
+
+class Looked(NamedTuple):
+    """Where remote partitions end, and why others cannot be fenced now."""
+
+    ends: Mapping[TopicPartition, int]
+    trouble: Mapping[TopicPartition, str]
+
+
+def look_at(
+    target: Cluster, remotes: Sequence[TopicPartition], min_in_sync: Mapping[str, int]
+) -> Looked:
+    """Look at remote partitions before they are fenced: a marker that cannot be written holds up its whole group."""
+    if not remotes:
+        return Looked({}, {})
+    topics = target.describe({remote.topic for remote in remotes})
+    trouble: dict[TopicPartition, str] = {}
+    for remote in remotes:
+        why = why_not(remote, topics.get(remote.topic), min_in_sync.get(remote.topic, 1))
+        if why is not None:
+            trouble[remote] = why
+    ends = find_offsets(target, [r for r in remotes if r not in trouble], LATEST)
+    return Looked(ends.found, trouble | {r: str(fault) for r, fault in ends.missing.items()})
+
+
+def why_not(remote: TopicPartition, topic: Topic | None, min_in_sync: int) -> str | None:
+    """Return why nobody can write to a remote partition now; None if somebody can."""
+    if topic is None or remote.index >= len(topic.leaders):
+        return f"{remote} does not exist on the target"
+    if not topic.leads(remote.index):
+        return f"{remote} has no leader"
+    replicas = topic.in_sync[remote.index] if topic.in_sync else min_in_sync
+    if replicas < min_in_sync:
+        return (
+            f"{remote} has {replicas} replica{'s' if replicas != 1 else ''} in sync, and its "
+            f"min.insync.replicas is {min_in_sync}"
+        )
+    return None
+
+
+def find_loss(partition: Partition, ends: Mapping[TopicPartition, int]) -> Stop | None:
+    """Return the stop that a remote partition calls for which ends before what was stored in it.
+
+    Looked for before the partition is fenced: the markers that this writes would hide it.
+    """
+    end, position = ends.get(partition.remote), partition.position
+    if partition.spread or end is None or end >= position.downstream:
+        return None
+    reason = (
+        f"{partition.remote} ended at {position.downstream} and now ends at {end}: "
+        "it was truncated, or deleted and recreated"
+    )
+    return Stop(StopKind.TRUNCATED, position.upstream, reason, time.monotonic())
 
 
 class Shared:
@@ -73,9 +150,9 @@ class Shared:
 
     is_exclusive = False
 
-    def __init__(self, flow_id: str, own: ProducerIdentity, ledger: Ledger, saved: Saved) -> None:
-        self._flow_id = flow_id
-        self._own = own
+    def __init__(self, ownership: Ownership, ledger: Ledger, saved: Saved) -> None:
+        self._ownership = ownership
+        self._flow_id = ownership.flow_id
         self._ledger = ledger
         self._saved = saved
         self._turns: Counter[int] = Counter()
@@ -85,9 +162,10 @@ class Shared:
     def ledger_of(self, slice_index: int) -> Ledger | None:
         return replace(self._ledger, transactional_id=slice_id(self._flow_id, slice_index))
 
-    def take(
-        self, target: Cluster, attempt: Attempt, partitions: Sequence[Partition]
-    ) -> tuple[Rights, Refused]:
+    def group_of(self, _attempt: Attempt, _partition: Partition) -> Hashable:
+        return None  # one after the other: an attempt may have to settle what another one left
+
+    def take(self, target: Cluster, attempt: Attempt, partitions: Sequence[Partition]) -> Taken:
         self.verify(target)
         identity = self._identities.get(attempt)
         if identity is None:
@@ -100,7 +178,7 @@ class Shared:
         for partition in torn:
             index, turn = self._held.get(partition.source, (attempt.slice_index, -1))
             if index != attempt.slice_index and self._turns[index] == turn:
-                self._settle(target, index)  # nobody has since whoever held it last under that id
+                self._settle(target, index)  # nobody has since the last holder, under that id
         saved = self._saved() if torn else {}
         rights = {}
         for partition in partitions:
@@ -108,13 +186,13 @@ class Shared:
             position = saved.get(partition.source) if partition in torn else None
             own = dict.fromkeys(partition.remotes, identity)
             rights[partition] = Right(own, resume=False, position=position)
-        return rights, {}
+        return Taken(rights)
 
     def verify(self, target: Cluster) -> None:
-        self._own = take_over(target, self._flow_id, self._own)
+        self._ownership.verify(target)
 
     def valid_for(self) -> float:
-        return _FOREVER
+        return self._ownership.valid_for()
 
     def _settle(self, target: Cluster, slice_index: int) -> ProducerIdentity:
         """Return the next identity of a slice; what it left open is aborted by then."""

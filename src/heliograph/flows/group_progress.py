@@ -5,6 +5,7 @@ from datetime import timedelta
 
 from heliograph.errors import MirrorError
 from heliograph.kafka.append import PATIENCE
+from heliograph.kafka.author import Author
 from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.groups import Committed, commit_offsets, fetch_committed, list_groups
 from heliograph.model import TopicPartition
@@ -35,6 +36,16 @@ class GroupProgress:
         self._source = source
         self._group = group
         self._saved: dict[TopicPartition, int] = {}
+
+    def ensure(self) -> None:
+        """A group is there as soon as it has committed."""
+
+    def topics(self) -> list[str]:
+        """Return the topics that positions are kept in: none."""
+        return []
+
+    def sign_as(self, author: Author) -> None:
+        """A group's offsets are signed by nobody."""
 
     def load(self) -> dict[TopicPartition, SourceOffset]:
         """Return what the group committed; a group with members is somebody else's at the moment."""

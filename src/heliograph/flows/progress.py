@@ -1,13 +1,16 @@
 """How far a flow is, kept where MM2 keeps it: the Connect offsets topic, or a standalone worker's file."""
 
+import logging
 from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
 
 from heliograph.config.flow import FlowConfig, StorageTopic
+from heliograph.errors import KafkaFault
 from heliograph.flows.group_progress import GroupProgress
 from heliograph.flows.offset_file import OffsetFile
 from heliograph.kafka.append import PATIENCE
+from heliograph.kafka.author import Author
 from heliograph.kafka.cluster import Cluster, patiently
 from heliograph.kafka.table import Table
 from heliograph.model import TopicPartition
@@ -18,6 +21,8 @@ from heliograph.wire.connect_records import (
     encode_source_key,
     encode_source_offset,
 )
+
+log = logging.getLogger(__name__)
 
 
 def open_offsets(cluster: Cluster, storage: StorageTopic) -> Table | OffsetFile:
@@ -33,11 +38,25 @@ class ProgressStore:
         self._table = open_offsets(target, config.offset_storage)
         self._saved: dict[TopicPartition, SourceOffset] = {}
 
-    def load(self) -> dict[TopicPartition, SourceOffset]:
-        """Return every saved position of this flow, making the topic if it is not there."""
+    def ensure(self) -> None:
+        """Make the topic if it is not there."""
         storage = self._config.offset_storage
         self._table.ensure(storage.partitions, storage.replication_factor)
-        return self.read()
+
+    def topics(self) -> list[str]:
+        """Return the topics that positions are kept in: none for a file."""
+        return [self._table.topic] if isinstance(self._table, Table) else []
+
+    def sign_as(self, author: Author) -> None:
+        """Save as the flow's owner from now on."""
+        if isinstance(self._table, Table):
+            self._table.sign_as(author)
+
+    def load(self) -> dict[TopicPartition, SourceOffset]:
+        """Return every saved position of this flow, making the topic if it is not there."""
+        self.ensure()
+        self._saved = self.read()
+        return dict(self._saved)
 
     def read(self) -> dict[TopicPartition, SourceOffset]:
         """Return every saved position of this flow; the topic must be there."""
@@ -61,14 +80,23 @@ class ProgressStore:
         if not changed:
             return
         name, cluster = self._config.connector_name, self._config.flow.source
-        self._table.write(
-            {
-                encode_source_key(name, cluster, p.topic, p.index): encode_source_offset(at)
-                for p, at in changed.items()
-            },
-            within,
-        )
+        rows: dict[bytes, bytes | None] = {
+            encode_source_key(name, cluster, p.topic, p.index): encode_source_offset(at)
+            for p, at in changed.items()
+        }
+        try:
+            self._table.write(rows, within)
+        except KafkaFault as exc:
+            if exc.error == "UNKNOWN_TOPIC_OR_PARTITION":
+                self._make_again()
+            raise
         self._saved.update(changed)
+
+    def _make_again(self) -> None:
+        """Make a topic that somebody deleted, and have all that is known saved next time."""
+        log.error("%s is gone and is made again. Check who deleted it.", self.topics()[0])
+        self._saved.clear()
+        self.ensure()
 
 
 def open_progress(storage: Cluster, config: FlowConfig) -> ProgressStore | GroupProgress:

@@ -13,6 +13,7 @@ from heliograph.config.flow import FlowConfig
 from heliograph.errors import KafkaFault
 from heliograph.flows.source import naming_of
 from heliograph.kafka.append import PATIENCE
+from heliograph.kafka.author import Author
 from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.table import Table
 from heliograph.model import Position, TopicPartition
@@ -35,9 +36,21 @@ class RunStore:
         self._unsaved: dict[bytes, bytes | None] = {}
         self._broken: dict[TopicPartition, list[int]] = {}
 
+    def ensure(self) -> None:
+        """Make the topic if it is not there."""
+        self._table.ensure(1, self._replication_factor)
+
+    def topics(self) -> list[str]:
+        """Return the topics that runs are kept in."""
+        return [self._table.topic]
+
+    def sign_as(self, author: Author) -> None:
+        """Save as the flow's owner from now on."""
+        self._table.sign_as(author)
+
     def load(self) -> None:
         """Read what was saved, making the topic if it is not there."""
-        self._table.ensure(1, self._replication_factor)
+        self.ensure()
         maps, broken = read_run_maps(self._table.read().items())
         with self._lock:
             self._maps, self._broken = maps, broken
@@ -130,14 +143,14 @@ class RunStore:
             self._table.write(self._unsaved, within)
         except KafkaFault as exc:
             if exc.error == "UNKNOWN_TOPIC_OR_PARTITION":
-                self._make_anew()
+                self._make_again()
             raise
         self._unsaved.clear()
 
-    def _make_anew(self) -> None:
+    def _make_again(self) -> None:
         """Make a topic that somebody deleted, and have all that is known saved next time."""
-        log.error("%s is gone and is made anew. Check who deleted it.", self._table.topic)
-        self._table.ensure(1, self._replication_factor)
+        log.error("%s is gone and is made again. Check who deleted it.", self._table.topic)
+        self.ensure()
         with self._lock:
             for partition, found in self._maps.items():
                 found.touch_all()
@@ -146,6 +159,12 @@ class RunStore:
 
 class NoRuns(RunStore):
     """The run maps of a flow that has no topics of its own: nothing is kept, and nothing translated."""
+
+    def ensure(self) -> None:
+        pass
+
+    def topics(self) -> list[str]:
+        return []
 
     def load(self) -> None:
         pass

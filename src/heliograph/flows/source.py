@@ -1,9 +1,10 @@
 """What MirrorSourceConnector does beside copying: which topics, and what they are called."""
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import NamedTuple
 from uuid import UUID
 
 from heliograph.config.flow import FlowConfig
@@ -27,6 +28,7 @@ log = logging.getLogger(__name__)
 _TOLD = 20  # of topics made at once: a log has other things to tell
 
 _MAX_MESSAGE_BYTES = "max.message.bytes"
+MIN_IN_SYNC = "min.insync.replicas"
 _DEFAULT_MAX_MESSAGE_BYTES = 1048588
 
 
@@ -44,14 +46,19 @@ class Route:
     remote_id: str
     max_message_bytes: int
     spread: int = 0
+    min_in_sync: int = 1
 
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """What a refresh found: the partitions that can be copied, and why others cannot."""
+    """What a refresh found: the partitions that can be copied, and why others cannot.
+
+    The remote topics in `made` are new: nobody has written to them.
+    """
 
     routes: tuple[Route, ...]
     refused: tuple[str, ...]
+    made: frozenset[str] = frozenset()
 
 
 def naming_of(config: FlowConfig) -> NamingPolicy:
@@ -91,18 +98,29 @@ def select_topics(config: FlowConfig, topics: Iterable[Topic]) -> dict[str, Topi
     }
 
 
-def refresh_topics(config: FlowConfig, source: Cluster, target: Cluster) -> Inventory:
+def refresh_topics(
+    config: FlowConfig,
+    source: Cluster,
+    target: Cluster,
+    before_making: Callable[[Sequence[TopicPartition]], None] = lambda _: None,
+) -> Inventory:
     """Create and grow remote topics as needed, and return every partition that can be copied.
 
-    While nothing changes this asks for the topics of either cluster once, and for limits per 500 topics.
+    `before_making` is called with the partitions of topics that are about to be made. While nothing changes this asks
+    for the topics of either cluster once, and for limits per 500 topics.
     """
     selected = select_topics(config, source.describe().values())
     existing = target.describe()
-    changed, refused = _apply(config, target, plan_remotes(config, source, selected, existing))
-    if changed:
-        existing = {**existing, **await_topics(target, changed)}
-    limits = topic_configs(target, [r for r in selected if r in existing], [_MAX_MESSAGE_BYTES])
-    return route_topics(config, selected, existing, limits, refused)
+    plan = plan_remotes(config, source, selected, existing)
+    if plan.new:
+        before_making([TopicPartition(t.name, i) for t in plan.new for i in range(t.partitions)])
+    applied = _apply(config, target, plan)
+    if applied.changed:
+        existing = {**existing, **await_topics(target, applied.changed)}
+    there = [remote for remote in selected if remote in existing]
+    limits = topic_configs(target, there, [_MAX_MESSAGE_BYTES, MIN_IN_SYNC])
+    inventory = route_topics(config, selected, existing, limits, applied.refused)
+    return replace(inventory, made=applied.made)
 
 
 def route_topics(
@@ -125,7 +143,8 @@ def route_topics(
             continue
         spread = have if config.target_partitions != "source" and have != len(topic.leaders) else 0
         known = topic.partitions if spread else topic.partitions[:have]
-        limit = int(limits.get(remote, {}).get(_MAX_MESSAGE_BYTES) or _DEFAULT_MAX_MESSAGE_BYTES)
+        known_limits = limits.get(remote, {})
+        limit = int(known_limits.get(_MAX_MESSAGE_BYTES) or _DEFAULT_MAX_MESSAGE_BYTES)
         routes += [
             Route(
                 source=partition,
@@ -134,6 +153,7 @@ def route_topics(
                 remote_id=str(there.topic_id),
                 max_message_bytes=limit,
                 spread=spread,
+                min_in_sync=int(known_limits.get(MIN_IN_SYNC) or 1),
             )
             for partition in known
         ]
@@ -182,11 +202,18 @@ def plan_remotes(
     return RemotePlan(new, growths, {remote: str(fault) for remote, fault in refused.items()})
 
 
-def _apply(
-    config: FlowConfig, target: Cluster, plan: RemotePlan
-) -> tuple[dict[str, int], dict[str, str]]:
-    """Make and grow remote topics; return those that changed, and why others could not."""
-    faults = create_topics(target, plan.new) | grow_topics(target, plan.growths)
+class _Applied(NamedTuple):
+    """What became of a plan: the new counts of topics that changed, those that are new, why others were refused."""
+
+    changed: dict[str, int]
+    made: frozenset[str]
+    refused: dict[str, str]
+
+
+def _apply(config: FlowConfig, target: Cluster, plan: RemotePlan) -> _Applied:
+    """Make and grow remote topics."""
+    created = create_topics(target, plan.new)
+    faults = created.refused | grow_topics(target, plan.growths)
     tried = {new.name: new.partitions for new in plan.new} | dict(plan.growths)
     changed = {remote: count for remote, count in tried.items() if remote not in faults}
     for remote, partitions in list(changed.items())[:_TOLD]:
@@ -194,7 +221,8 @@ def _apply(
         log.info("flow=%s %s topic=%s partitions=%d", config.flow, done, remote, partitions)
     if len(changed) > _TOLD:
         log.info("flow=%s created or grew %d more topics", config.flow, len(changed) - _TOLD)
-    return changed, {**plan.refused, **{remote: str(fault) for remote, fault in faults.items()}}
+    refused = {**plan.refused, **{remote: str(fault) for remote, fault in faults.items()}}
+    return _Applied(changed, created.made, refused)
 
 
 def _creation_configs(

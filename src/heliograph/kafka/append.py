@@ -5,7 +5,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import TypeAlias
 
-from heliograph.errors import KafkaFault
+from heliograph.errors import FlowFenced, KafkaFault
+from heliograph.kafka.author import Author
 from heliograph.kafka.cluster import Cluster, patiently
 from heliograph.kafka.plain import plain_batch
 from heliograph.kafka.produce import Lane, Outgoing, Producer, Refused
@@ -20,11 +21,15 @@ _BATCH_BYTES = 256 << 10
 
 
 class Appender:
-    """The writer of one topic; owned by one thread at a time, as its cluster is."""
+    """The writer of one topic; owned by one thread at a time, as its cluster is.
 
-    def __init__(self, cluster: Cluster, topic: str) -> None:
+    With an `author` its rows are fenced and in order; without, anybody may write beside it.
+    """
+
+    def __init__(self, cluster: Cluster, topic: str, author: Author | None = None) -> None:
         self._cluster = cluster
         self.topic = topic
+        self.author = author
         self._producer: Producer | None = None
         self._refused: list[Refused] = []
         self._partitions = 0
@@ -50,20 +55,25 @@ class Appender:
     ) -> None:
         """Store rows by partition, and return when the cluster has them all."""
         deadline = time.monotonic() + within.total_seconds()
+        if self.author is not None:
+            self.author.prepare()
         producer = self._open(within)
         for index, members in rows.items():
-            for batch in _batches(members, timestamp_ms):
-                producer.offer(index, batch)
+            for some in _batches(members):
+                producer.offer(index, self._sign(index, some, timestamp_ms))
         try:
             while not producer.idle and time.monotonic() <= deadline:
                 producer.pump(timeout=0.5)
-        except BaseException:
+        except FlowFenced:
             self.close()
+            raise
+        except BaseException:
+            self._fail()
             raise
         if not producer.idle or self._refused:
             retriable = not self._refused
             reason = producer.trouble if retriable else self._refused[0].reason
-            self.close()
+            self._fail()
             raise KafkaFault(f"write to {self.topic}", reason or "nothing", retriable)
 
     def append_by_key(self, rows: Iterable[Row], within: timedelta = PATIENCE) -> None:
@@ -82,6 +92,17 @@ class Appender:
         self._refused.clear()
         self._partitions = 0
 
+    def _fail(self) -> None:
+        self.close()
+        if self.author is not None:
+            self.author.give_up()
+
+    def _sign(self, index: int, rows: Sequence[Row], timestamp_ms: int | None) -> Outgoing:
+        if self.author is None:
+            return plain_batch(rows, timestamp_ms)
+        identity, sequence = self.author.sign(TopicPartition(self.topic, index), len(rows))
+        return plain_batch(rows, timestamp_ms, identity, sequence)
+
     def _open(self, within: timedelta) -> Producer:
         if self._producer is None:
             lanes = [Lane(i, TopicPartition(self.topic, i)) for i in range(self.partitions(within))]
@@ -95,15 +116,15 @@ class Appender:
         return self._producer
 
 
-def _batches(rows: Sequence[Row], timestamp_ms: int | None) -> Iterator[Outgoing]:
-    """Yield `rows` in batches that any broker takes."""
+def _batches(rows: Sequence[Row]) -> Iterator[list[Row]]:
+    """Yield `rows` in lots that any broker takes as a batch."""
     some: list[Row] = []
     size = 0
     for row in rows:
         some.append(row)
         size += len(row[0]) + len(row[1] or b"")
         if len(some) == _BATCH_ROWS or size > _BATCH_BYTES:
-            yield plain_batch(some, timestamp_ms)
+            yield some
             some, size = [], 0
     if some:
-        yield plain_batch(some, timestamp_ms)
+        yield some

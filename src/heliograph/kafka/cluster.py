@@ -29,12 +29,16 @@ FOREVER = timedelta(days=36_500)
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A topic as the cluster describes it; `leaders[i]` leads partition i, or is NO_LEADER."""
+    """A topic as the cluster describes it; `leaders[i]` leads partition i, or is NO_LEADER.
+
+    `in_sync[i]` is how many of its replicas are in sync.
+    """
 
     name: str
     topic_id: UUID
     leaders: tuple[int, ...]
     internal: bool
+    in_sync: tuple[int, ...] = ()
 
     def leads(self, index: int) -> bool:
         """Whether there is a partition `index`, and it has a leader."""
@@ -176,6 +180,7 @@ def _topic(found: Any) -> Topic:
     if found.error_code and not found.partitions:
         raise fault_for(f"describe topic {found.name}", found.error_code)
     leaders = {p.partition_index: p.leader_id for p in found.partitions}
+    in_sync = {p.partition_index: len(p.isr_nodes) for p in found.partitions}
     count = max(leaders, default=-1) + 1
     if min(leaders, default=0) < 0 or count > len(leaders) + _UNTOLD:
         raise CorruptRecord(f"topic {found.name} is told to have a partition {count - 1}")
@@ -184,6 +189,7 @@ def _topic(found: Any) -> Topic:
         topic_id=UUID(str(found.topic_id)),
         leaders=tuple(leaders.get(index, NO_LEADER) for index in range(count)),
         internal=bool(found.is_internal),
+        in_sync=tuple(in_sync.get(index, 0) for index in range(count)),
     )
 
 

@@ -11,6 +11,7 @@ from heliograph.kafka.faults import LOST_TOPIC, error_name, is_retriable
 from heliograph.policy.topic_configs import ConfigChange, ConfigEntry, SetConfig
 
 _TOPIC_RESOURCE: Final = 2
+_BROKER_RESOURCE: Final = 4
 _SET: Final = 0
 _DELETE: Final = 1
 _TOPICS_PER_REQUEST: Final = 500
@@ -75,6 +76,24 @@ def topic_configs(
         topic: {entry.name: entry.value for entry in entries if entry.value is not None}
         for topic, entries in describe_configs(cluster, topics, keys).found.items()
     }
+
+
+def broker_setting(cluster: Cluster, key: str) -> str | None:
+    """Return a setting of one of the brokers; None where that is not told."""
+    spec = DescribeConfigsRequest.DescribeConfigsResource
+    node = cluster.nodes()[0]
+    request = DescribeConfigsRequest(
+        resources=[
+            spec(resource_type=_BROKER_RESOURCE, resource_name=str(node), configuration_keys=[key])
+        ],
+        include_synonyms=False,
+        include_documentation=False,
+    )
+    for result in cluster.call(request, node, newest=4).results:
+        for entry in result.configs if result.error_code == 0 else ():
+            if entry.name == key and entry.value is not None:
+                return str(entry.value)
+    return None
 
 
 def alter_configs(cluster: Cluster, changes: Changes) -> dict[str, Refusal]:

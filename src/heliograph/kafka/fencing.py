@@ -1,4 +1,4 @@
-"""Fencing: after `fence`, no earlier writer of this name can append to these partitions.
+"""Fencing: after it, no earlier writer of this name can append to these partitions.
 
 A writer's producer id belongs to a transactional id. Its successor raises the epoch of that id and aborts
 an empty transaction over the partitions: the abort markers carry the new epoch into each of them, and the broker
@@ -14,7 +14,7 @@ from typing import NamedTuple
 from heliograph.errors import KafkaFault
 from heliograph.kafka.cluster import Cluster, patiently
 from heliograph.kafka.transactions import (
-    add_partitions,
+    NOBODY,
     end_transaction,
     find_coordinator,
     next_epoch,
@@ -23,6 +23,7 @@ from heliograph.kafka.transactions import (
 from heliograph.model import ProducerIdentity, TopicPartition
 
 _PATIENCE = timedelta(seconds=60)
+_LAST_EPOCH = 0x7FFF - 2  # beyond it the coordinator gives a new producer id to the one that asks
 
 
 class Fenced(NamedTuple):
@@ -36,23 +37,11 @@ def fence(
     cluster: Cluster, transactional_id: str, partitions: Sequence[TopicPartition]
 ) -> ProducerIdentity:
     """Return the identity that alone may write to `partitions` now; its sequences start at 0."""
-
-    def attempt() -> ProducerIdentity:
-        node = find_coordinator(cluster, transactional_id)
-        identity = next_epoch(cluster, node, transactional_id)
-        if partitions:
-            add_partitions(cluster, node, transactional_id, identity, partitions)
-            end_transaction(cluster, node, transactional_id, identity, commit=False)
-            # The abort is answered before its markers are written. This answers only after them, and
-            # only if nobody has fenced us since: a process that slept in here must not wake up with
-            # a newer epoch than its successor's.
-            fenced = identity
-            identity = patiently(
-                lambda: next_epoch(cluster, node, transactional_id, fenced), _PATIENCE
-            )
-        return identity
-
-    return patiently(attempt, _PATIENCE)
+    identity = open_identity(cluster, transactional_id, NOBODY, _PATIENCE)
+    fenced = fence_group(cluster, transactional_id, identity, partitions, _PATIENCE)
+    for reason in fenced.refused.values():
+        raise KafkaFault(f"fence the writers of {transactional_id}", reason, retriable=False)
+    return fenced.identity
 
 
 def fence_group(
@@ -69,28 +58,23 @@ def fence_group(
     """
     refused: dict[TopicPartition, str] = {}
 
-    def attempt() -> ProducerIdentity:
-        node = find_coordinator(cluster, transactional_id)
+    def attempt() -> None:
         wanted = [partition for partition in partitions if partition not in refused]
+        if not wanted:
+            return
+        node = find_coordinator(cluster, transactional_id)
         refused.update(try_partitions(cluster, node, transactional_id, identity, wanted))
-        joined = [partition for partition in wanted if partition not in refused]
-        if not joined:
-            return identity
-        if len(joined) < len(wanted):
+        if any(partition in refused for partition in wanted):
             # One refusal leaves all of them out.
-            raise KafkaFault(f"fence {len(joined)} partitions", "OPERATION_NOT_ATTEMPTED", True)
+            raise KafkaFault(f"fence {len(wanted)} partitions", "OPERATION_NOT_ATTEMPTED", True)
         end_transaction(cluster, node, transactional_id, identity, commit=False)
-        return identity
 
     patiently(attempt, within)
     if len(refused) == len(partitions):
         return Fenced(identity, refused)
-
-    def settled() -> ProducerIdentity:
-        node = find_coordinator(cluster, transactional_id)
-        return next_epoch(cluster, node, transactional_id, identity)
-
-    return Fenced(patiently(settled, within), refused)
+    # The abort is answered before its markers are written. This answers only after them, and only if nobody
+    # has fenced us since: a process that slept in here must not wake up with a newer epoch than its successor's.
+    return Fenced(open_identity(cluster, transactional_id, identity, within), refused)
 
 
 def open_identity(
@@ -103,3 +87,12 @@ def open_identity(
         return next_epoch(cluster, node, transactional_id, current)
 
     return patiently(attempt, within)
+
+
+def was_forgotten(before: ProducerIdentity, now: ProducerIdentity) -> bool:
+    """Return whether the coordinator had forgotten an id between two of its identities.
+
+    Then `now` fences nobody who writes as `before`. An id that has used up its epochs gets another producer, too.
+    """
+    known = before.producer_id >= 0 and before.epoch < _LAST_EPOCH
+    return known and before.producer_id != now.producer_id

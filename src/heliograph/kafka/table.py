@@ -5,6 +5,7 @@ from datetime import timedelta
 
 from heliograph.errors import KafkaFault
 from heliograph.kafka.append import PATIENCE, Appender, Row
+from heliograph.kafka.author import Author
 from heliograph.kafka.cluster import Cluster, patiently
 from heliograph.kafka.rows import read_partitions
 from heliograph.kafka.topics import await_topics, create_topic
@@ -17,6 +18,10 @@ class Table:
         self._cluster = cluster
         self.topic = topic
         self._appender = Appender(cluster, topic)
+
+    def sign_as(self, author: Author) -> None:
+        """Write as a fenced author from now on."""
+        self._appender.author = author
 
     def ensure(
         self,

@@ -4,7 +4,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from kafka.protocol.admin import CreatePartitionsRequest, CreateTopicsRequest
 
@@ -35,8 +35,16 @@ class NewTopic:
     config: Mapping[str, str] = field(default_factory=dict)
 
 
-def create_topics(cluster: Cluster, wanted: Iterable[NewTopic]) -> dict[str, KafkaFault]:
-    """Create topics, and return why some could not be made; one that exists is left as it is."""
+class Created(NamedTuple):
+    """The topics that this call has made, and why some could not be; one that existed is neither."""
+
+    made: frozenset[str]
+    refused: dict[str, KafkaFault]
+
+
+def create_topics(cluster: Cluster, wanted: Iterable[NewTopic]) -> Created:
+    """Create topics; one that exists is left as it is."""
+    made = set()
     refused = {}
     spec = CreateTopicsRequest.CreatableTopic
     for some in _chunks((topic, topic.partitions) for topic in wanted):
@@ -58,10 +66,12 @@ def create_topics(cluster: Cluster, wanted: Iterable[NewTopic]) -> dict[str, Kaf
             validate_only=False,
         )
         for answer in cluster.call(request).topics:
-            if answer.error_code not in (0, TOPIC_ALREADY_EXISTS):
+            if answer.error_code == 0:
+                made.add(answer.name)
+            elif answer.error_code != TOPIC_ALREADY_EXISTS:
                 doing = f"create topic {answer.name} on {cluster.endpoint.cluster}"
                 refused[answer.name] = _refusal(doing, answer)
-    return refused
+    return Created(frozenset(made), refused)
 
 
 def create_topic(
@@ -73,7 +83,7 @@ def create_topic(
 ) -> None:
     """Create a topic, or raise; one that exists already is left as it is."""
     new = NewTopic(name, partitions, replication_factor, config or {})
-    for refusal in create_topics(cluster, [new]).values():
+    for refusal in create_topics(cluster, [new]).refused.values():
         raise refusal
 
 

@@ -71,17 +71,13 @@ def take_over(
     return patiently(attempt, _PATIENCE)
 
 
-def take_over_all(
-    cluster: Cluster, transactional_id: str, slices: int = _SLICES
-) -> ProducerIdentity:
-    """Abort what any slice of a flow has left open, and return the identity of the flow itself.
+def settle_slices(cluster: Cluster, transactional_id: str, slices: int = _SLICES) -> None:
+    """Abort what any slice of a flow has left open.
 
     A predecessor may have had more slices than we; up to 32 are known to nobody but the coordinator.
     """
-    identity = take_over(cluster, transactional_id)
     for index in range(max(slices, _SLICES)):
         take_over(cluster, slice_id(transactional_id, index))
-    return identity
 
 
 def add_partitions(

@@ -8,7 +8,7 @@ import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from enum import StrEnum
 
@@ -17,12 +17,11 @@ from heliograph.errors import ConfigError, MirrorError
 from heliograph.flows.holds import HoldStore
 from heliograph.flows.source import naming_of
 from heliograph.kafka.cluster import FOREVER, Cluster
-from heliograph.kafka.fencing import fence
 from heliograph.kafka.groups import Committed, commit_offsets
-from heliograph.kafka.transactions import take_over_all
 from heliograph.model import TopicPartition
 from heliograph.policy.filters import NameFilter
 from heliograph.policy.moves import NOT_COPIED, GroupMove, Place, Stand, Views, plan_moves
+from heliograph.recovery.keep_out import keep_out
 from heliograph.recovery.settle import Settled, settle
 from heliograph.recovery.view import FlowView, GroupsView, StampedCheckpoint, look, read_ends
 from heliograph.wire.hold_records import Hold, Phase
@@ -51,6 +50,7 @@ class Kind(StrEnum):
     UNREAD = "unread"
     TAKEN = "taken"
     BLOCKED = "blocked"
+    AWAY = "away"
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,13 +115,17 @@ class FailoverPlan:
 
 @dataclass(frozen=True, slots=True)
 class FailoverReport:
-    """What was done: how many partitions were moved by group, what was refused, and how long it took."""
+    """What was done: how many partitions were moved by group, what was refused, and how long it took.
+
+    `unfenced` says why a mirror that does not know of the hold may still write to remote partitions.
+    """
 
     flow: str
     moved: Mapping[str, int]
     left: Mapping[str, str]
     held: bool
     seconds: float
+    unfenced: Mapping[TopicPartition, str] = field(default_factory=dict)
 
 
 def plan_failover(
@@ -142,7 +146,7 @@ def plan_failover(
         if view.source is not None:
             settled = settle(view, source, target)
             now = read_ends(config, source, view.source.ends)
-            written = sum(now.values()) - sum(view.source.ends.values())
+            written = sum(end - view.source.ends[p] for p, end in now.items())
         return decide_failover(view, settled, groups, keeps_flow=keeps_flow, written=written)
 
 
@@ -163,7 +167,8 @@ def decide_failover(
     def missing(stand: Stand) -> int | None:
         its = settled.get(stand.partition)
         if its is None:
-            return None if view.source is None else 0
+            is_unknown = view.source is None or stand.partition in view.source.away
+            return None if is_unknown else 0
         return max(its.end - max(its.position.upstream, stand.offset), 0)
 
     def stale(group: str, stand: Stand) -> int | None:
@@ -294,7 +299,7 @@ def translate(view: FlowView, group: str, stand: Stand) -> Place | str:
     if stand.partition.topic in view.spread:
         return f"its records were placed by key into another number of partitions on {flow.target}"
     remote = view.remote(stand.partition)
-    if remote not in view.ends:
+    if remote not in view.ends and remote not in view.away:
         return f"{remote} is not on {flow.target}"
     runs = view.runs.get(stand.partition)
     exact = runs.downstream_of(stand.offset) if runs else None
@@ -317,6 +322,7 @@ def _object_to(plan: FailoverPlan) -> Iterator[Objection]:
         )
     if not plan.keeps_flow and plan.view.hold is None:
         yield from _object_to_time(plan)
+    yield from _object_to_away(plan)
     in_use = [move.group for move in plan.moves if move.in_use]
     if in_use:
         yield Objection(
@@ -346,6 +352,22 @@ def _object_to(plan: FailoverPlan) -> Iterator[Objection]:
                 f"({step.stand.partition}: {step.reason}). --force moves the others.",
                 kind=Kind.BLOCKED,
                 groups=(move.group,),
+            )
+
+
+def _object_to_away(plan: FailoverPlan) -> Iterator[Objection]:
+    """Yield that partitions cannot be looked at: what was copied of them since the last save is not known."""
+    flow, source = plan.view.config.flow, plan.view.source
+    for cluster, away in (
+        (flow.target, plan.view.away),
+        (flow.source, source.away if source else {}),
+    ):
+        if away:
+            partition, reason = next(iter(sorted(away.items())))
+            yield Objection(
+                f"{len(away)} partitions of {cluster} cannot be looked at ({partition}: {reason}). Bring them back, or "
+                "use --force: groups go on there from what was saved last.",
+                kind=Kind.AWAY,
             )
 
 
@@ -379,19 +401,17 @@ def carry_out(plan: FailoverPlan, on_group: OnGroup = lambda *_: None) -> Failov
     """Hold the flow, fence whoever copies it, and move the groups."""
     began = time.monotonic()
     config = plan.view.config
+    unfenced: Mapping[TopicPartition, str] = {}
     with closing(Cluster(config.target)) as target:
         if not plan.keeps_flow:
             holds = HoldStore(target, config)
             held = holds.read() or Hold(str(config.flow), time.time_ns() // 1_000_000)
             groups = held.groups | {move.group for move in plan.moves if move.reason is None}
             holds.write(replace(held, groups=groups))
-            fence(target, config.transactional_id, sorted(plan.view.ends))
-            if config.transactions:
-                take_over_all(target, config.transactional_id)
+            unfenced = keep_out(config, target, plan.view.ends)
         moved, left = move_groups(target, plan.moves, on_group)
-    return FailoverReport(
-        str(config.flow), moved, left, not plan.keeps_flow, time.monotonic() - began
-    )
+    seconds = time.monotonic() - began
+    return FailoverReport(str(config.flow), moved, left, not plan.keeps_flow, seconds, unfenced)
 
 
 def move_groups(

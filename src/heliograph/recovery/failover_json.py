@@ -4,7 +4,7 @@ from typing import Any
 
 from heliograph.policy.moves import GroupMove
 from heliograph.recovery.failback import FailbackPlan
-from heliograph.recovery.failover import FailoverPlan
+from heliograph.recovery.failover import FailoverPlan, FailoverReport
 
 
 def failover_json(plan: FailoverPlan) -> dict[str, Any]:
@@ -18,6 +18,17 @@ def failover_json(plan: FailoverPlan) -> dict[str, Any]:
         "held_since_ms": plan.view.hold.since_ms if plan.view.hold else None,
         "objections": [objection.sentence for objection in plan.objections],
         "groups": [move_json(move) for move in plan.moves],
+    }
+
+
+def report_json(report: FailoverReport) -> dict[str, Any]:
+    """Return what a fail-over did."""
+    return {
+        "moved": dict(report.moved),
+        "left": dict(report.left),
+        "held": report.held,
+        "unfenced": {str(partition): reason for partition, reason in report.unfenced.items()},
+        "seconds": round(report.seconds, 3),
     }
 
 

@@ -13,7 +13,7 @@ from heliograph.flows.progress import open_progress
 from heliograph.flows.source import naming_of, replicates_of
 from heliograph.kafka.cluster import Cluster, Topic, patiently
 from heliograph.kafka.groups import Committed, fetch_committed, list_groups
-from heliograph.kafka.offsets import EARLIEST, LATEST, list_offsets
+from heliograph.kafka.offsets import EARLIEST, LATEST, Offsets, find_offsets_patiently
 from heliograph.kafka.rows import StampedRow, read_last, read_stamped
 from heliograph.kafka.table import Table
 from heliograph.model import Position, TopicPartition
@@ -45,13 +45,17 @@ class GroupsView:
 
 @dataclass(frozen=True, slots=True)
 class SourceView:
-    """What the source says of the topics that are copied; `back_runs` are those of the other way round."""
+    """What the source says of the topics that are copied; `back_runs` are those of the other way round.
+
+    Of partitions that are `away`, such as those without a leader, nothing is known but why.
+    """
 
     topics: Mapping[str, Topic]
     starts: Mapping[TopicPartition, int]
     ends: Mapping[TopicPartition, int]
     groups: GroupsView
     back_runs: Mapping[TopicPartition, RunMap]
+    away: Mapping[TopicPartition, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +68,7 @@ class StampedCheckpoint:
 class FlowView:
     """A flow at one moment. `source` is None where no broker of it answers, and `gone` says how.
 
-    `ends` are those of all its remote partitions. Topics in `spread` have a partition count of their own
+    `ends` are those of all its remote partitions, but for those that are `away`. Topics in `spread` have a partition count of their own
     on the target, so that no offset of theirs translates.
     """
 
@@ -80,6 +84,7 @@ class FlowView:
     groups: GroupsView
     hold: Hold | None
     spread: frozenset[str] = frozenset()
+    away: Mapping[TopicPartition, str] = field(default_factory=dict)
 
     @property
     def committed_only(self) -> bool:
@@ -134,6 +139,7 @@ def look(config: FlowConfig, source: Cluster, target: Cluster) -> FlowView:
     spread = _find_spread(config, seen, remotes)
     if seen is not None and spread:
         seen = replace(seen, ends={p: at for p, at in seen.ends.items() if p.topic not in spread})
+    ends = find_offsets_patiently(target, held, LATEST)
     return FlowView(
         config=config,
         now_ms=time.time_ns() // 1_000_000,
@@ -141,7 +147,7 @@ def look(config: FlowConfig, source: Cluster, target: Cluster) -> FlowView:
         gone=gone,
         runs=runs,
         saved=saved,
-        ends=patiently(lambda: list_offsets(target, held, LATEST)) if held else {},
+        ends=ends.found,
         checkpoints=checkpoints,
         heartbeat=_heartbeat(
             target,
@@ -151,6 +157,7 @@ def look(config: FlowConfig, source: Cluster, target: Cluster) -> FlowView:
         groups=_groups(target, checkpoints),
         hold=HoldStore(target, config).read(),
         spread=spread,
+        away={partition: str(fault) for partition, fault in ends.missing.items()},
     )
 
 
@@ -179,11 +186,13 @@ def _look_at_source(config: FlowConfig, source: Cluster) -> tuple[SourceView | N
             if not topic.internal and copied(name) and not is_beat(name)
         }
         partitions = [p for topic in topics.values() for p in topic.partitions]
-        starts = patiently(lambda: list_offsets(source, partitions, EARLIEST)) if topics else {}
-        ends = read_ends(config, source, partitions)
+        starts = find_offsets_patiently(source, partitions, EARLIEST)
+        ends = _find_ends(config, source, starts.found)
+        away = {p: str(fault) for p, fault in {**starts.missing, **ends.missing}.items()}
         back = runs_topic(naming_of(config), config.flow.target)
         back_runs, _ = read_run_maps(_rows(source, patiently(source.describe), back))
-        return SourceView(topics, starts, ends, _groups(source, None), back_runs), None
+        groups = _groups(source, None)
+        return SourceView(topics, starts.found, ends.found, groups, back_runs, away), None
     except ClusterUnreachable as exc:
         return None, str(exc)
     except KafkaFault as exc:
@@ -204,13 +213,16 @@ def _hear(source: Cluster) -> None:
 
 def read_ends(
     config: FlowConfig, source: Cluster, partitions: Iterable[TopicPartition]
-) -> dict[TopicPartition, int]:
-    """Return how far partitions of the source can be read by this flow now."""
-    wanted = list(partitions)
+) -> Mapping[TopicPartition, int]:
+    """Return how far partitions of the source can be read by this flow now, as far as they answer."""
+    return _find_ends(config, source, partitions).found
+
+
+def _find_ends(
+    config: FlowConfig, source: Cluster, partitions: Iterable[TopicPartition]
+) -> Offsets:
     committed_only = config.isolation_level == "read_committed"
-    if not wanted:
-        return {}
-    return patiently(lambda: list_offsets(source, wanted, LATEST, committed_only=committed_only))
+    return find_offsets_patiently(source, partitions, LATEST, committed_only=committed_only)
 
 
 def _groups(cluster: Cluster, wanted: Iterable[str] | None) -> GroupsView:

@@ -31,7 +31,7 @@ from heliograph.recovery.failover import (
     carry_out,
     plan_failover,
 )
-from heliograph.recovery.failover_json import failover_json
+from heliograph.recovery.failover_json import failover_json, report_json
 from heliograph.web.access import who_asks
 from heliograph.web.inquiries import Inquiries
 from heliograph.web.looking import FAULTS, as_a_gateway
@@ -187,13 +187,8 @@ class Failovers:
 
         report = self._act(plan, show)
         log.warning("fail-over of %s is done: %d groups moved", flow, len(report.moved))
-        told = {
-            "moved": dict(report.moved),
-            "left": dict(report.left),
-            "held": report.held,
-            "seconds": round(report.seconds, 3),
-        }
-        return replace(moving, state=Stage.DONE, number=moving.total, report=told)
+        done = report_json(report)
+        return replace(moving, state=Stage.DONE, number=moving.total, report=done)
 
 
 def find_refusals(plan: FailoverPlan, order: Order) -> Iterator[Objection]:

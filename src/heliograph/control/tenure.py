@@ -1,0 +1,155 @@
+"""This driver's hold on one flow: taken at a start, kept while it runs, given back at the end.
+
+Every topic of a flow that only its driver writes to (runs, owner, positions) is signed with the identity that the hold
+is made of, so a driver that was succeeded can write nothing there when it wakes.
+"""
+
+import logging
+import os
+import secrets
+import socket
+import threading
+from collections.abc import Callable
+from contextlib import closing
+from datetime import timedelta
+
+from heliograph.config.flow import FlowConfig
+from heliograph.driving.ownership import WEEK, Ownership, Renewal
+from heliograph.errors import KafkaFault, MirrorError
+from heliograph.flows.group_progress import GroupProgress
+from heliograph.flows.owners import OwnerStore
+from heliograph.flows.progress import ProgressStore
+from heliograph.flows.runs import RunStore
+from heliograph.kafka.author import Author
+from heliograph.kafka.cluster import Cluster, patiently
+from heliograph.kafka.configs import broker_setting
+from heliograph.kafka.fencing import fence, open_identity
+from heliograph.model import ProducerIdentity, TopicPartition
+from heliograph.policy.elapsed import elapsed
+from heliograph.wire.owner_records import Owner
+
+log = logging.getLogger(__name__)
+
+_EXPIRATION = "transactional.id.expiration.ms"
+_LOOK = timedelta(seconds=5)
+_SILENT_BEATS = 3
+_MORE_SILENCE = 10.0
+_SIGN = timedelta(seconds=30)
+
+
+class Tenure:
+    """The hold of one runner on its flow; it outlives the runner's jobs."""
+
+    def __init__(self, config: FlowConfig) -> None:
+        self._config = config
+        name = f"{socket.gethostname()} pid {os.getpid()} ({secrets.token_hex(2)})"
+        self.ownership = Ownership(config.transactional_id, name)
+        self._owners: OwnerStore | None = None
+        self._recorded: Owner | None = None
+        self._renewal: Renewal | None = None
+
+    def take(
+        self,
+        target: Cluster,
+        storage: Cluster,
+        progress: ProgressStore | GroupProgress,
+        runs: RunStore,
+    ) -> None:
+        """Take the flow, or make sure that it is still ours; raises FlowFenced if another driver has it.
+
+        From then on `progress` and `runs` are written as its owner.
+        """
+        config = self._config
+        progress.ensure()
+        runs.ensure()
+        apart = storage.endpoint.bootstrap != target.endpoint.bootstrap
+        own = runs.topics() if apart else [*runs.topics(), *progress.topics()]
+        self._owners = owners = OwnerStore(target, config) if runs.topics() else None
+        before = owners.read() if owners is not None else None
+        lifetime = _find_lifetime(target)
+        self.ownership.open(target, before, _partitions(target, own), lifetime)
+        author = self.ownership.author(target)
+        runs.sign_as(author)
+        progress.sign_as(self._author_apart(storage, progress.topics()) if apart else author)
+        if owners is not None:
+            owners.sign_as(author)
+        self.record()
+
+    def start(self, on_lost: Callable[[str], None]) -> None:
+        """Keep the flow; `on_lost` is called, from another thread, when another driver has taken it."""
+        self._renewal = Renewal(self.ownership, lambda: Cluster(self._config.target_admin), on_lost)
+        self._renewal.start()
+
+    def stop(self) -> None:
+        """Renew nothing any more."""
+        if self._renewal is not None:
+            self._renewal.stop()
+
+    def record(self, within: timedelta = _SIGN, *, released: bool = False) -> None:
+        """Save who owns the flow, if that has changed; `released` says that it is nobody's any more."""
+        now = self.ownership.record(released=released)
+        if self._owners is not None and now != self._recorded:
+            self._owners.write(now, within)
+            self._recorded = now
+
+    def await_vacancy(self, stopping: threading.Event) -> bool:
+        """Wait until the driver that has the flow has ended, or was silent for long; return False if `stopping`."""
+        silence = _SILENT_BEATS * self.ownership.beat_every + _MORE_SILENCE
+        seen: Owner | None = None
+        seen_at = elapsed()
+        while not stopping.is_set():
+            owner, is_known = self._look()
+            if owner is not None and (owner.released or owner.driver == self._recorded_name):
+                break
+            if not is_known or owner != seen:
+                seen, seen_at = owner, elapsed()
+            elif elapsed() - seen_at > silence:
+                break
+            stopping.wait(min(_LOOK.total_seconds(), silence / 2))
+        self.ownership.forget()
+        return not stopping.is_set()
+
+    def successor(self) -> str:
+        """Return who has the flow now, for a sentence."""
+        owner, _ = self._look()
+        return owner.driver if owner is not None else "another driver"
+
+    @property
+    def _recorded_name(self) -> str | None:
+        return None if self._recorded is None else self._recorded.driver
+
+    def _look(self) -> tuple[Owner | None, bool]:
+        """Return who has the flow, and whether that is known."""
+        try:
+            with closing(Cluster(self._config.target_admin)) as target:
+                return OwnerStore(target, self._config).read(), True
+        except MirrorError as exc:
+            log.debug("flow=%s its owner is not known: %s", self._config.flow, exc)
+            return None, False
+
+    def _author_apart(self, storage: Cluster, topics: list[str]) -> Author:
+        """Return who signs positions that are kept on another cluster than the records."""
+        name = self._config.transactional_id
+        identity = fence(storage, name, _partitions(storage, topics))
+
+        def renew() -> ProducerIdentity:
+            author.identity = open_identity(storage, name, author.identity, _SIGN)
+            return author.identity
+
+        author = Author(identity, renew)
+        return author
+
+
+def _partitions(cluster: Cluster, topics: list[str]) -> list[TopicPartition]:
+    found = patiently(lambda: cluster.describe(topics)) if topics else {}
+    return [partition for topic in found.values() for partition in topic.partitions]
+
+
+def _find_lifetime(target: Cluster) -> timedelta:
+    """Return after which time the target's coordinators forget an identity that is not used."""
+    try:
+        told = broker_setting(target, _EXPIRATION)
+    except KafkaFault as exc:
+        log.debug("%s of the target is not known: %s", _EXPIRATION, exc)
+        return WEEK
+    return WEEK if told is None else timedelta(milliseconds=int(told))

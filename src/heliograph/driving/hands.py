@@ -1,0 +1,207 @@
+"""Handing partitions to tasks: what was handed over goes on at once, the rest when its earlier writers are fenced.
+
+Groups of partitions are fenced side by side by a few threads. One whose last try failed is left to a thread for such
+groups alone, so that a broker that does not answer keeps no others waiting.
+"""
+
+import logging
+import queue
+import threading
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from typing import Protocol, TypeAlias
+
+from heliograph.driving.partitions import Attempt, Partition, Stop
+from heliograph.driving.pulse import Pulse
+from heliograph.driving.roster import Right, Roster
+from heliograph.errors import FlowFenced, FlowHeld, MirrorError
+from heliograph.kafka.cluster import Cluster
+from heliograph.model import Endpoint
+from heliograph.wire.lease_messages import Ledger
+
+log = logging.getLogger(__name__)
+
+_LOOK = 1.0
+_THREADS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What came of taking rights: the rights, why there is none yet for others, and what must not be copied."""
+
+    rights: Mapping[Partition, Right]
+    refused: Mapping[Partition, str] = field(default_factory=dict)
+    stops: Mapping[Partition, Stop] = field(default_factory=dict)
+
+
+class Rights(Protocol):
+    """Gives tasks the right to write, and keeps everybody else from it."""
+
+    @property
+    def is_exclusive(self) -> bool:
+        """Whether nobody else writes to remote partitions."""
+
+    def ledger_of(self, slice_index: int) -> Ledger | None:
+        """Return where a slice writes its positions, if it does."""
+
+    def group_of(self, attempt: Attempt, partition: Partition) -> Hashable:
+        """Return what is taken together: for one group `take` is called by one thread at a time."""
+
+    def take(self, target: Cluster, attempt: Attempt, partitions: Sequence[Partition]) -> Taken:
+        """Return the rights for partitions of one group that were not handed over."""
+
+    def verify(self, target: Cluster) -> None:
+        """Raise FlowFenced if another driver has the flow."""
+
+    def valid_for(self) -> float:
+        """Return for how many seconds identities are good without being verified. For any thread."""
+
+
+_Errand: TypeAlias = Callable[[Cluster], None]
+
+
+class Hands:
+    """The threads that hand out one job's partitions."""
+
+    def __init__(
+        self,
+        target: Endpoint,
+        roster: Roster,
+        rights: Rights,
+        pulse: Pulse,
+        *,
+        may_copy: Callable[[Cluster], None],
+        on_fatal: Callable[[str, str], None],
+    ) -> None:
+        """Take what to hand out; `may_copy` raises FlowHeld if the target says that nobody may."""
+        self._endpoint = target
+        self._roster = roster
+        self._rights = rights
+        self._pulse = pulse
+        self._may_copy = may_copy
+        self._on_fatal = on_fatal
+        self._over = threading.Event()
+        self._busy: set[Hashable] = set()
+        self._doubts = False
+        self._first: queue.SimpleQueue[_Errand | None] = queue.SimpleQueue()
+        self._again: queue.SimpleQueue[_Errand | None] = queue.SimpleQueue()
+        self._threads = [threading.Thread(target=self._watch, name="hands", daemon=True)]
+        for waiting in (*[self._first] * _THREADS, self._again):
+            worker = threading.Thread(target=self._work, args=(waiting,), name="hand", daemon=True)
+            self._threads.append(worker)
+
+    def start(self) -> None:
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        """Hand out nothing more; the roster has been closed. What is under way is not waited for."""
+        self._over.set()
+        for _ in range(_THREADS):
+            self._first.put(None)
+        self._again.put(None)
+
+    def doubt(self) -> None:
+        """Find out whether the flow is still ours: one of its writers was fenced."""
+        with self._roster.changed:
+            self._doubts = True
+            self._roster.changed.notify_all()
+
+    def _watch(self) -> None:
+        """Find what is due; the thread that also makes sure that the flow is ours."""
+        with closing(Cluster(self._endpoint)) as target:
+            while self._wait():
+                try:
+                    self._make_sure(target)
+                except (FlowFenced, FlowHeld) as exc:
+                    self._give_up(exc)
+                    return
+                except MirrorError as exc:
+                    log.debug("it is not known whether a flow is still ours: %s", exc)
+                    self._over.wait(_LOOK)
+                    continue
+                self._hand_out()
+
+    def _wait(self) -> bool:
+        """Wait until something may be due; return whether there is more to do."""
+        roster = self._roster
+        with roster.changed:
+            roster.changed.wait_for(
+                lambda: roster.ending or self._doubts or self._ready_groups(), _LOOK
+            )
+            return not roster.ending
+
+    def _make_sure(self, target: Cluster) -> None:
+        if not self._pulse.is_regular() or self._doubts:
+            self._rights.verify(target)
+            self._doubts = False
+            self._pulse.resume()
+
+    def _ready_groups(self) -> bool:
+        return any(
+            self._rights.group_of(attempt, partition) not in self._busy
+            for attempt, partitions in self._roster.find_due()
+            for partition in partitions
+        )
+
+    def _hand_out(self) -> None:
+        """Hand over what needs no right, and have the right taken to what does."""
+        groups: dict[tuple[Attempt, Hashable], list[Partition]] = {}
+        with self._roster.changed:
+            for attempt, partitions in self._roster.find_due():
+                at_once = []
+                for partition in partitions:
+                    partition.apply_turn()
+                    group = self._rights.group_of(attempt, partition)
+                    if self._roster.is_handed_over(partition):
+                        at_once.append(partition)
+                    elif group not in self._busy:
+                        groups.setdefault((attempt, group), []).append(partition)
+                self._roster.hand(attempt, at_once, {})
+            for (attempt, group), members in groups.items():
+                if group in self._busy:
+                    continue  # wanted by two tasks: one after the other
+                self._busy.add(group)
+                for partition in members:
+                    partition.claimed = True
+                waiting = self._again if any(p.pause for p in members) else self._first
+                waiting.put(self._errand(attempt, group, members))
+
+    def _errand(self, attempt: Attempt, group: Hashable, members: list[Partition]) -> _Errand:
+        def run(target: Cluster) -> None:
+            try:
+                self._take(target, attempt, members)
+            finally:
+                with self._roster.changed:
+                    self._busy.discard(group)
+                    self._roster.changed.notify_all()
+
+        return run
+
+    def _work(self, waiting: "queue.SimpleQueue[_Errand | None]") -> None:
+        with closing(Cluster(self._endpoint)) as target:
+            while (errand := waiting.get()) is not None:
+                errand(target)
+
+    def _take(self, target: Cluster, attempt: Attempt, members: list[Partition]) -> None:
+        """Take the right to some partitions of one group, and hand them out."""
+        if self._roster.ending:
+            return
+        try:
+            taken = self._rights.take(target, attempt, members)
+            # Asked now, because who fails a flow over says so first and fences then.
+            self._may_copy(target)
+        except (FlowFenced, FlowHeld) as exc:
+            self._give_up(exc)
+            return
+        except MirrorError as exc:
+            self._roster.put_off(members, str(exc))
+            return
+        self._roster.refuse(taken.stops)
+        self._roster.hand(attempt, list(taken.rights), taken.rights)
+        for partition, reason in taken.refused.items():
+            self._roster.put_off([partition], reason)
+
+    def _give_up(self, exc: FlowFenced | FlowHeld) -> None:
+        self._on_fatal("held" if isinstance(exc, FlowHeld) else "fenced", str(exc))

@@ -1,0 +1,337 @@
+"""Who copies what: the partitions of a flow, the slices they are planned for, and the tasks that hold them.
+
+Everything here is done under one lock, and asks no broker. Invariants:
+
+A  A partition is handed on without fencing only after the task that held it has said `Left`, and only if that task
+   had met its tail.
+B  A new attempt at a slice ends the lease of the one before; a partition has one holder at most.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from heliograph.driving.lease_server import LeaseRefused, Line
+from heliograph.driving.loads import Loads
+from heliograph.driving.partitions import Attempt, Partition, Stop
+from heliograph.driving.tally import Tally
+from heliograph.model import Flow, Position, ProducerIdentity, StopKind, TopicPartition
+from heliograph.policy.topics import plan_slices
+from heliograph.wire.lease_messages import End, Hello, LaneShare, Leave, Left, Limit, Share, Take
+
+log = logging.getLogger(__name__)
+
+_FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 15.0  # until what could not be handed out is tried again
+
+
+class Right(NamedTuple):
+    """The right to write a partition's remote ones: as whom, and from where, if that is known better now.
+
+    With `resume` the task looks at the remote tail first.
+    """
+
+    identities: Mapping[TopicPartition, ProducerIdentity]
+    resume: bool
+    position: Position | None = None
+
+
+class Roster:
+    """The partitions of one flow and their holders. Methods may be called from any thread."""
+
+    def __init__(self, flow: Flow, slices: int, tally: Tally, *, hands_on: bool) -> None:
+        """Take how many slices there are; with `hands_on`, a task takes over where another one left off."""
+        self.changed = threading.Condition(threading.RLock())
+        self.slices: list[tuple[TopicPartition, ...]] = []
+        self.partitions: dict[TopicPartition, Partition] = {}
+        self.attempts: dict[int, Attempt] = {}
+        self.ending = False
+        self._flow = flow
+        self._count = slices
+        self._tally = tally
+        self._hands_on = hands_on
+        self._lanes: dict[TopicPartition, tuple[ProducerIdentity, int]] = {}
+        self._loads = Loads()
+
+    # What is to be copied
+
+    def assign(self, partitions: Sequence[Partition]) -> bool:
+        """Have these partitions copied from now on; return whether that changes anything.
+
+        A partition that is known, by its name and the ids of both topics, keeps its state. Only tasks that
+        lose or get one hear of it.
+        """
+        with self.changed:
+            kept = {}
+            changed = len(partitions) != len(self.partitions)
+            for partition in partitions:
+                known = self.partitions.get(partition.source)
+                if known is None or not known.is_of(partition.topic_id, partition.remote_id):
+                    kept[partition.source] = partition
+                    changed = True
+                    continue
+                kept[partition.source] = known
+                changed = self._update(known, partition) or changed
+            if changed:
+                self.partitions = kept
+                held = [frozenset(members) for members in self.slices]
+                self.slices = plan_slices(kept, self._count, held)
+                self._withdraw()
+                self.changed.notify_all()
+            return changed
+
+    def _update(self, known: Partition, wanted: Partition) -> bool:
+        """Take over what may differ in a partition that is known; return whether anything does."""
+        changed = False
+        known.min_in_sync = wanted.min_in_sync
+        if known.max_message_bytes != wanted.max_message_bytes:
+            known.max_message_bytes = wanted.max_message_bytes
+            changed = True
+            holder = known.holder
+            if holder is not None:
+                slot = next(slot for slot, p in holder.slots.items() if p is known)
+                holder.line.send(Limit(slot, wanted.max_message_bytes))
+        turn = (wanted.remote, wanted.spread)
+        if known.spread != wanted.spread and known.turn != turn:
+            known.turn = turn
+            changed = True
+        return changed
+
+    def rebalance(self) -> None:
+        """Move partitions from a task that cannot keep up to one that has little to do, if that helps."""
+        with self.changed:
+            if len(self.attempts) < len(self.slices):
+                return
+            planned = self._loads.propose(self.slices, self.partitions)
+            if planned:
+                log.info("flow=%s moves partitions between its tasks", self._flow)
+                self.slices = planned
+                self._withdraw()
+                self.changed.notify_all()
+
+    def reposition(self, source: TopicPartition, upstream: int) -> None:
+        """Go on with a stopped partition from another upstream offset."""
+        with self.changed:
+            partition = self.partitions[source]
+            assert partition.stop is not None, "only a stopped partition is repositioned"
+            partition.position = Position(upstream, partition.position.downstream)
+            partition.stop = None
+            self.changed.notify_all()
+
+    def explain_stop(self, source: TopicPartition, kind: StopKind, reason: str) -> None:
+        """Replace the reason of a stopped partition by a better one."""
+        with self.changed:
+            partition = self.partitions[source]
+            assert partition.stop is not None, "only a stopped partition has a reason"
+            partition.stop = replace(partition.stop, kind=kind, reason=reason)
+            log.error("flow=%s partition=%s stopped: %s", self._flow, source, reason)
+
+    # Tasks come and go
+
+    def let_in(self, line: Line, hello: Hello) -> Attempt:
+        """Let a task in, in place of the one that worked on its slice before (invariant B)."""
+        with self.changed:
+            if self.ending or hello.slice_index >= self._count:
+                raise LeaseRefused(hello.flow, hello.slice_index, "the flow is being stopped")
+            before = self.attempts.get(hello.slice_index)
+            if before is not None and hello.task < before.task:
+                raise LeaseRefused(hello.flow, hello.slice_index, "a later task has come")
+            if before is not None:
+                self.revoke(before)
+                before.line.hang_up()
+            attempt = Attempt(hello.slice_index, hello.task, line)
+            self.attempts[hello.slice_index] = attempt
+            self.changed.notify_all()
+            return attempt
+
+    def attempt_of(self, line: Line) -> Attempt | None:
+        with self.changed:
+            return next((a for a in self.attempts.values() if a.line is line), None)
+
+    def revoke(self, attempt: Attempt) -> None:
+        """Take all from an attempt; what it did not hand over is fenced before it is given again (A)."""
+        with self.changed:
+            if self.attempts.get(attempt.slice_index) is attempt:
+                del self.attempts[attempt.slice_index]
+            if attempt.slots and not self.ending:
+                log.warning(
+                    "flow=%s slice=%d lost its task before it was done. What the task stored is found on the target.",
+                    self._flow,
+                    attempt.slice_index,
+                )
+            for slot in list(attempt.slots):
+                partition = attempt.release(slot)
+                if partition is not None:
+                    partition.clean = False
+            self.changed.notify_all()
+
+    def end(self) -> None:
+        """Tell all tasks to leave what they hold, and to end."""
+        with self.changed:
+            self.ending = True
+            for attempt in self.attempts.values():
+                attempt.is_ending = True
+                attempt.line.send(End())
+            self.changed.notify_all()
+
+    def close(self) -> None:
+        """Hand out nothing any more."""
+        with self.changed:
+            self.ending = True
+            self.changed.notify_all()
+
+    def note_left(self, attempt: Attempt, left: Left) -> None:
+        for slot in left.slots:
+            partition = attempt.release(slot)
+            if partition is not None:
+                partition.clean = partition.identity is not None and not left.behind
+        for topic, index, sequence in left.lanes:
+            remote = TopicPartition(topic, index)
+            identity, _ = self._lanes[remote]
+            self._lanes[remote] = identity, sequence
+        used = {p.remote.topic for p in attempt.slots.values() if p.spread}
+        for topic in attempt.lane_topics - used:
+            attempt.lane_topics.discard(topic)
+            if not any(lane[0] == topic for lane in left.lanes):
+                self._forget_lanes(topic)
+
+    def note_stop(self, attempt: Attempt, slot: int, stop: Stop, *, spent: bool) -> None:
+        """Take note that a partition does not go on; `spent` sequences were never stored."""
+        partition = attempt.release(slot)
+        if partition is None:
+            return
+        if spent or partition.spread:
+            # The next writer starts with new sequences.
+            partition.identity = None
+            self._forget_lanes(partition.remote.topic)
+        partition.clean = partition.identity is not None
+        self.stop(partition, stop)
+
+    def stop(self, partition: Partition, stop: Stop) -> None:
+        partition.stop, partition.waits = stop, None
+        log.error(
+            "flow=%s partition=%s stopped at upstream offset %d: %s. The other partitions go on%s.",
+            self._flow,
+            partition.source,
+            stop.upstream,
+            stop.reason,
+            stop.again,
+        )
+
+    def note_waits(self, partition: Partition, reason: str | None) -> None:
+        if reason is not None and partition.waits != reason:
+            log.warning("flow=%s partition=%s waits: %s", self._flow, partition.source, reason)
+        partition.waits = reason
+
+    def _forget_lanes(self, topic: str) -> None:
+        """Have the lanes of a topic fenced before they are used again: their sequences are not known."""
+        self._lanes = {r: lane for r, lane in self._lanes.items() if r.topic != topic}
+
+    # Handing out
+
+    def due_of(self, slice_index: int, now: float) -> list[Partition]:
+        """Return what a slice should be given."""
+        if slice_index >= len(self.slices):
+            return []
+        members = (self.partitions[source] for source in self.slices[slice_index])
+        return [partition for partition in members if partition.is_due(now)]
+
+    def find_due(self) -> list[tuple[Attempt, list[Partition]]]:
+        """Return what tasks should be given now, and have not."""
+        now = time.monotonic()
+        due = []
+        for index, attempt in self.attempts.items():
+            partitions = [] if attempt.is_ending else self.due_of(index, now)
+            if partitions:
+                due.append((attempt, partitions))
+        return due
+
+    def is_handed_over(self, partition: Partition) -> bool:
+        """Whether a partition needs no right: its last writer has handed it over (invariant A)."""
+        if not self._hands_on:
+            return False
+        if not partition.spread:
+            return partition.identity is not None and partition.clean
+        return all(remote in self._lanes for remote in partition.remotes)
+
+    def hand(
+        self, attempt: Attempt, partitions: Sequence[Partition], rights: Mapping[Partition, Right]
+    ) -> None:
+        """Hand partitions to a task, unless it is gone: what was fenced for it is fenced again then."""
+        with self.changed:
+            for partition in partitions:
+                partition.claimed = False
+            if self.attempts.get(attempt.slice_index) is not attempt or self.ending:
+                return
+            given = [p for p in partitions if p.holder is None]
+            for partition in given:
+                if partition in rights:
+                    self._note_right(partition, rights[partition])
+            shares = tuple(self._share(attempt, p, rights.get(p)) for p in given)
+            if shares:
+                attempt.line.send(Take(shares, self._give_lanes(attempt, given)))
+            self.changed.notify_all()
+
+    def _share(self, attempt: Attempt, partition: Partition, right: Right | None) -> Share:
+        if partition.spread and partition.identity is None:
+            partition.identity = self._lanes[partition.remotes[0]][0]
+        slot = attempt.take(partition)
+        partition.clean, partition.pause = False, 0.0
+        resume = right is not None and right.resume
+        return partition.share(slot, resume=resume, ours=self._hands_on)
+
+    def put_off(self, partitions: Iterable[Partition], reason: str) -> None:
+        """Try partitions again after a pause, which grows."""
+        with self.changed:
+            for partition in partitions:
+                partition.claimed = False
+                if partition.holder is None:
+                    partition.pause = min(max(2 * partition.pause, _FIRST_PAUSE), _LONGEST_PAUSE)
+                    partition.retry_at = time.monotonic() + partition.pause
+                    self.note_waits(partition, reason)
+
+    def refuse(self, stops: Mapping[Partition, Stop]) -> None:
+        """Stop partitions that must not be handed out."""
+        with self.changed:
+            for partition, stop in stops.items():
+                partition.claimed = False
+                self.stop(partition, stop)
+
+    def _note_right(self, partition: Partition, right: Right) -> None:
+        partition.identity, partition.sequence = right.identities[partition.remotes[0]], 0
+        if right.position is not None:
+            partition.position = right.position
+        if partition.spread:
+            for remote in partition.remotes:
+                self._lanes[remote] = right.identities[remote], 0
+
+    def _give_lanes(
+        self, attempt: Attempt, partitions: Iterable[Partition]
+    ) -> tuple[LaneShare, ...]:
+        """Return the lanes that a task needs for partitions and does not have."""
+        given: dict[TopicPartition, LaneShare] = {}
+        for partition in partitions:
+            if not partition.spread or partition.remote.topic in attempt.lane_topics:
+                continue
+            for remote in partition.remotes:
+                identity, sequence = self._lanes[remote]
+                given[remote] = LaneShare(remote, identity, sequence, partition.max_message_bytes)
+        attempt.lane_topics.update(remote.topic for remote in given)
+        return tuple(given.values())
+
+    def _withdraw(self) -> None:
+        """Take from tasks what is not theirs any more."""
+        planned = {source: i for i, members in enumerate(self.slices) for source in members}
+        for index, attempt in self.attempts.items():
+            leave = []
+            for slot, partition in attempt.slots.items():
+                stays = self.partitions.get(partition.source) is partition
+                stays = stays and planned.get(partition.source) == index and partition.turn is None
+                if not stays and slot not in attempt.leaving:
+                    leave.append(slot)
+            if leave:
+                attempt.leaving.update(leave)
+                self._tally.handovers += len(leave)
+                attempt.line.send(Leave(tuple(leave)))
