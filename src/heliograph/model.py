@@ -7,6 +7,7 @@ always names the *next* offset, never the last one; what is on the wire as "last
 from dataclasses import dataclass, field
 from enum import Enum
 
+UNKNOWN = -1  # the length of a run that only says that nobody knows where the records before it are
 NOWHERE = -1  # the downstream offset of a partition whose records go to many remote partitions
 
 

@@ -1,6 +1,6 @@
 """The job of a flow, as its settings want it: alone at its remote topics, or in transactions beside others."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import closing
 
 from heliograph.config.flow import FlowConfig
@@ -14,14 +14,17 @@ from heliograph.driving.tally import Tally
 from heliograph.errors import ConfigError
 from heliograph.flows.holds import HoldStore
 from heliograph.flows.progress import ProgressStore
+from heliograph.flows.runs import RunStore
+from heliograph.flows.source import naming_of
 from heliograph.kafka.cluster import Cluster, patiently
 from heliograph.kafka.transactions import settle_slices
 from heliograph.model import Position, TopicPartition
+from heliograph.policy.naming import runs_topic
 from heliograph.wire.lease_messages import Ledger, Limits
 
 
 def settle_transactions(
-    config: FlowConfig, target: Cluster, ownership: Ownership, slices: int
+    config: FlowConfig, target: Cluster, ownership: Ownership, runs: RunStore, slices: int
 ) -> Rights:
     """Abort what a predecessor left open, before its positions are read; return the rights of its successor."""
     if config.target_partitions != "source":
@@ -37,7 +40,7 @@ def settle_transactions(
             "it a record is not written twice, either, where nobody else writes to remote topics."
         )
     settle_slices(target, config.transactional_id, slices)
-    return Shared(ownership, _ledger(config), lambda: _saved(config))
+    return Shared(ownership, _ledger(config), _Saved(config, runs))
 
 
 def make_job(
@@ -90,15 +93,28 @@ def _ledger(config: FlowConfig) -> Ledger:
         connector=config.connector_name,
         cluster=config.flow.source,
         commit_seconds=config.commit_interval.total_seconds(),
+        runs_topic=runs_topic(naming_of(config), config.flow.source),
     )
 
 
-def _saved(config: FlowConfig) -> dict[TopicPartition, Position]:
-    """Return the positions that were committed last."""
-    with closing(Cluster(config.offset_storage.endpoint)) as storage:
-        found = ProgressStore(storage, config).read()
-    return {
-        partition: Position(offset.upstream, offset.downstream)
-        for partition, offset in found.items()
-        if offset.downstream is not None
-    }
+class _Saved:
+    """What the slices of a flow have committed."""
+
+    def __init__(self, config: FlowConfig, runs: RunStore) -> None:
+        self._config = config
+        self._runs = runs
+
+    def read(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Position]:
+        """Return the positions that were committed last; the runs of these partitions are read again, too."""
+        with closing(Cluster(self._config.offset_storage.endpoint)) as storage:
+            found = ProgressStore(storage, self._config).read()
+            self._runs.reload(storage, partitions)  # on the same cluster: see settle_transactions
+        return {
+            partition: Position(offset.upstream, offset.downstream)
+            for partition, offset in found.items()
+            if offset.downstream is not None
+        }
+
+    def segment_of(self, partition: TopicPartition) -> tuple[int, str] | None:
+        """Return the last segment of a partition's runs."""
+        return self._runs.segment_of(partition)

@@ -40,7 +40,7 @@ from heliograph.flows.take_over import (
 )
 from heliograph.flows.upkeep import TopicUpkeep
 from heliograph.kafka.cluster import Cluster
-from heliograph.kafka.offsets import EARLIEST, list_offsets
+from heliograph.kafka.offsets import EARLIEST, find_offsets
 from heliograph.model import StopKind, TopicPartition
 from heliograph.spark.engine import Engine
 from heliograph.spark.masters import is_local
@@ -202,7 +202,7 @@ class FlowRunner(threading.Thread):
             store = open_progress(storage, self._config)
             runs = open_runs(target, self._config)
             self._tenure.take(target, storage, store, runs)
-            shared = self._settle(target)
+            shared = self._settle(target, runs)
             self._known = store.load()
             runs.load()
             upkeep = TopicUpkeep(self._config)
@@ -238,12 +238,12 @@ class FlowRunner(threading.Thread):
             for cluster in (source, target, storage):
                 cluster.close()
 
-    def _settle(self, target: Cluster) -> Rights | None:
+    def _settle(self, target: Cluster, runs: RunStore) -> Rights | None:
         """Settle what a predecessor left open; return the rights of a flow that writes in transactions."""
         if not self._config.transactions:
             return None
         ownership = self._tenure.ownership
-        return settle_transactions(self._config, target, ownership, slices_for(self._config))
+        return settle_transactions(self._config, target, ownership, runs, slices_for(self._config))
 
     def _tend(self, desk: _Desk) -> None:
         """Look after a running job: save, refresh, and raise if it fails."""
@@ -321,6 +321,8 @@ class FlowRunner(threading.Thread):
         try:
             self._assign(desk)
             self._complaints.pop("topics could not be refreshed", None)
+        except FlowFenced as exc:
+            desk.job.lose(str(exc))
         except MirrorError as exc:
             # The copying goes on; what is new waits for the next refresh.
             self._complain("topics could not be refreshed", exc)
@@ -331,7 +333,7 @@ class FlowRunner(threading.Thread):
         long_ones = [p for p in desk.runs.long_ones() if p in held]
         try:
             if long_ones:
-                desk.runs.prune(list_offsets(desk.source, long_ones, EARLIEST))
+                desk.runs.prune(find_offsets(desk.source, long_ones, EARLIEST).found)
         except MirrorError as exc:
             # It only saves space, and is tried again at the next refresh.
             log.warning("flow=%s old runs could not be pruned: %s", self._config.flow, exc)
@@ -442,8 +444,8 @@ class FlowRunner(threading.Thread):
 
     def _open_job(self, runs: RunStore, upkeep: TopicUpkeep, shared: Rights | None) -> FlowJob:
         def on_runs(partition: TopicPartition, told: list[tuple[int, int, int]]) -> None:
-            runs.add(partition, told)
-            upkeep.syncs.note(partition, told)
+            (runs.note if self._config.transactions else runs.add)(partition, told)
+            upkeep.syncs.note(partition, [run for run in told if run[2] > 0])
 
         return make_job(
             self._config,

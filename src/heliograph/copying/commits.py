@@ -6,7 +6,8 @@ Positions are told to the driver only once they are committed.
 """
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from heliograph.copying.slot import Slot
 from heliograph.errors import KafkaFault
@@ -16,12 +17,22 @@ from heliograph.kafka.plain import plain_batch
 from heliograph.kafka.produce import Lane, Producer, Refused
 from heliograph.kafka.transactions import Transactions
 from heliograph.model import Endpoint, ProducerIdentity, TopicPartition
+from heliograph.policy.runs import RunMap
 from heliograph.wire.connect_records import SourceOffset, encode_source_key, encode_source_offset
-from heliograph.wire.lease_messages import Ledger
+from heliograph.wire.lease_messages import Ledger, Share, SlotWritten
 from heliograph.wire.primitives import partition_for_key
 from heliograph.wire.record_batch import next_sequence
+from heliograph.wire.run_records import encode_segment_key
 
 _WAIT = 0.25
+
+
+class _Row(NamedTuple):
+    """A row of a topic of ours."""
+
+    place: TopicPartition
+    key: bytes
+    value: bytes | None
 
 
 class Commits:
@@ -33,8 +44,8 @@ class Commits:
         self._ledger = ledger
         self._bell = bell
         self._book = _Book(Cluster(target), ledger, identity)
+        self._maps: dict[int, RunMap] = {}
         self._joined: set[TopicPartition] = set()
-        self._joining: set[TopicPartition] = set()
         self._errand: Errand[None] | None = None
         self._on_done: Callable[[], None] = lambda: None
         self._opened_at = 0.0
@@ -61,14 +72,23 @@ class Commits:
         new = sorted(remotes - self._joined)
         self._start(lambda: self._book.transactions.join(new), lambda: self._note_joined(new))
 
-    def commit(self, positions: Mapping[bytes, bytes], on_done: Callable[[], None]) -> None:
-        """Write positions and commit them with all that was written; everything offered must be stored."""
+    def commit(
+        self, slots: Mapping[int, Slot], news: Sequence[SlotWritten], on_done: Callable[[], None]
+    ) -> None:
+        """Write how far slots are and where their records went, and commit that with all that was written.
+
+        Everything that was offered must be stored.
+        """
 
         def done() -> None:
             self._joined.clear()
             on_done()
 
-        self._start(lambda: self._book.commit(positions), done)
+        rows = [
+            *self._positions(slots[written.slot] for written in news),
+            *(row for written in news for row in self._runs(slots[written.slot], written)),
+        ]
+        self._start(lambda: self._book.commit(rows), done)
 
     def settle(self) -> None:
         """Take note of what the coordinator has answered; raises what went wrong."""
@@ -82,9 +102,7 @@ class Commits:
         if self._errand is None:
             self._book.close()
 
-    def positions(self, slots: Sequence[Slot]) -> dict[bytes, bytes]:
-        """Return the rows of the ledger for some slots."""
-        rows = {}
+    def _positions(self, slots: Iterable[Slot]) -> Iterator[_Row]:
         for slot in slots:
             source = slot.share.source
             offset = SourceOffset(
@@ -93,8 +111,23 @@ class Commits:
             key = encode_source_key(
                 self._ledger.connector, self._ledger.cluster, source.topic, source.index
             )
-            rows[key] = encode_source_offset(offset)
-        return rows
+            place = partition_for_key(key, self._ledger.partitions)
+            yield _Row(TopicPartition(self._ledger.topic, place), key, encode_source_offset(offset))
+
+    def _runs(self, slot: Slot, written: SlotWritten) -> Iterator[_Row]:
+        found = self._maps.get(slot.share.slot)
+        if found is None:
+            found = self._maps[slot.share.slot] = _open_map(slot.share)
+        for upstream, downstream, count in written.runs:
+            found.add(upstream, downstream, count)
+        for upstream, value in found.take_changes().items():
+            key = encode_segment_key(slot.share.source, upstream)
+            yield _Row(TopicPartition(self._ledger.runs_topic, 0), key, value)
+        found.forget_closed()
+
+    def forget(self, slot: int) -> None:
+        """Take note that a slot is handed over: the next one to write its runs begins with what was committed."""
+        self._maps.pop(slot, None)
 
     def _note_joined(self, new: Sequence[TopicPartition]) -> None:
         if not self._joined:
@@ -108,18 +141,20 @@ class Commits:
 
 
 class _Book:
-    """The ledger's topic, written in the transactions of one producer; for the errands' threads."""
+    """Our own topics, written in the transactions of one producer; for the errands' threads."""
 
     def __init__(self, cluster: Cluster, ledger: Ledger, identity: ProducerIdentity) -> None:
         self._cluster = cluster
-        self._ledger = ledger
         self._identity = identity
-        self._sequences = [0] * ledger.partitions
+        places = [TopicPartition(ledger.topic, i) for i in range(ledger.partitions)]
+        places.append(TopicPartition(ledger.runs_topic, 0))
+        self._lanes = {place: number for number, place in enumerate(places)}
+        self._sequences = [0] * len(places)
         self._refused: list[Refused] = []
         self._producer = Producer(
             cluster,
             ledger.topic,
-            [Lane(i, TopicPartition(ledger.topic, i)) for i in range(ledger.partitions)],
+            [Lane(number, place) for place, number in self._lanes.items()],
             on_stored=lambda _: None,
             on_refused=self._refused.append,
             transactional_id=ledger.transactional_id,
@@ -130,21 +165,30 @@ class _Book:
         self._producer.close()
         self._cluster.close()
 
-    def commit(self, rows: Mapping[bytes, bytes]) -> None:
-        """Write rows by key, and commit them with all that was written since the last commit."""
-        by_partition: dict[int, list[tuple[bytes, bytes]]] = {}
-        for key, value in rows.items():
-            place = partition_for_key(key, self._ledger.partitions)
-            by_partition.setdefault(place, []).append((key, value))
-        self.transactions.join([TopicPartition(self._ledger.topic, i) for i in by_partition])
-        for index, some in by_partition.items():
-            batch = plain_batch(some, None, self._identity, self._sequences[index])
-            self._sequences[index] = next_sequence(self._sequences[index], batch.count)
-            self._producer.offer(index, batch)
+    def commit(self, rows: Iterable[_Row]) -> None:
+        """Write rows, and commit them with all that was written since the last commit."""
+        by_place: dict[TopicPartition, list[tuple[bytes, bytes | None]]] = {}
+        for place, key, value in rows:
+            by_place.setdefault(place, []).append((key, value))
+        self.transactions.join(list(by_place))
+        for place, some in by_place.items():
+            number = self._lanes[place]
+            batch = plain_batch(some, None, self._identity, self._sequences[number])
+            self._sequences[number] = next_sequence(self._sequences[number], batch.count)
+            self._producer.offer(number, batch)
         while not self._producer.idle:
             self._producer.pump(_WAIT)
         if self._refused:
-            reason = self._refused[0].reason
-            raise KafkaFault(f"write to {self._ledger.topic}", reason, retriable=True)
+            lane = self._refused[0].slot
+            place = next(place for place, number in self._lanes.items() if number == lane)
+            raise KafkaFault(f"write to {place}", self._refused[0].reason, retriable=True)
         if self.transactions.is_open:
             self.transactions.commit()
+
+
+def _open_map(share: Share) -> RunMap:
+    """Return the run map that a task goes on with: its last segment, which is all that it may change."""
+    if share.segment is None:
+        return RunMap()
+    upstream, value = share.segment
+    return RunMap([(upstream, bytes.fromhex(value))])

@@ -16,8 +16,9 @@ from typing import assert_never
 
 from heliograph.copying.commits import Commits
 from heliograph.copying.lease import Lease
-from heliograph.copying.meeting import Meeting, Met, Outcome, Waits
+from heliograph.copying.meeting import Meeting
 from heliograph.copying.reader import Reader
+from heliograph.copying.rounds import Met, Outcome, Waits
 from heliograph.copying.sections import ChunkSection
 from heliograph.copying.writer import Writer
 from heliograph.errors import FlowFenced
@@ -312,14 +313,13 @@ class Copier:
         }
 
     def _commit(self, commits: Commits) -> None:
-        slots = [self._writer.slots[s] for s in self._writer.changed if s in self._writer.slots]
-        news = {row.slot: row for row in self._writer.news()}
+        news = self._writer.news()
 
         def committed() -> None:
-            for slot, row in news.items():
-                self._committed[slot] = _joined(self._committed.get(slot), row)
+            for row in news:
+                self._committed[row.slot] = _joined(self._committed.get(row.slot), row)
 
-        commits.commit(commits.positions(slots), committed)
+        commits.commit(self._writer.slots, news, committed)
 
     def _halt(self, stop: Stopped) -> None:
         """Stop a partition that cannot be read on, once what was read of it is stored."""
@@ -387,6 +387,8 @@ class Copier:
     def _forget(self, slot: int) -> None:
         self._leaving.discard(slot)
         self._paused.discard(slot)
+        if self._commits is not None:
+            self._commits.forget(slot)
 
     def _report_due(self) -> float:
         return self._report_at if self._has_news() else float("inf")

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from heliograph.model import Position, ProducerIdentity
+from heliograph.model import UNKNOWN, Position, ProducerIdentity
 from heliograph.policy.latency import taken
 from heliograph.wire.lease_messages import Share, SlotWritten, Stopped, Taken
 from heliograph.wire.record_batch import next_sequence
@@ -49,8 +49,11 @@ class Slot:
         self.latency = more if self.latency is None else self.latency + more
 
     def ran(self, upstream: int, downstream: int, count: int) -> None:
-        """Note that the target holds `count` records from `upstream` on, from `downstream` on."""
-        if self.runs:
+        """Note that the target holds `count` records from `upstream` on, from `downstream` on.
+
+        A count of 0 says that nothing lies between the records before and this place, UNKNOWN that nobody knows.
+        """
+        if self.runs and count != UNKNOWN:
             up, down, length = self.runs[-1]
             if up + length == upstream and down + length == downstream:
                 self.runs[-1] = up, down, length + count

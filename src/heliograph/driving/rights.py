@@ -2,9 +2,9 @@
 
 import time
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from heliograph.driving.hands import Taken
 from heliograph.driving.ownership import Granted, Ownership, group_of
@@ -16,7 +16,15 @@ from heliograph.kafka.transactions import slice_id, take_over
 from heliograph.model import NOWHERE, Position, ProducerIdentity, StopKind, TopicPartition
 from heliograph.wire.lease_messages import Ledger
 
-Saved = Callable[[], Mapping[TopicPartition, Position]]
+
+class Saved(Protocol):
+    """What slices have committed: positions, and where records went."""
+
+    def read(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, Position]:
+        """Return the positions that were committed last; the runs of these partitions are read again, too."""
+
+    def segment_of(self, partition: TopicPartition) -> tuple[int, str] | None:
+        """Return the last segment of a partition's runs: where it begins upstream, and its row in hex."""
 
 
 class Exclusive:
@@ -179,13 +187,14 @@ class Shared:
             index, turn = self._held.get(partition.source, (attempt.slice_index, -1))
             if index != attempt.slice_index and self._turns[index] == turn:
                 self._settle(target, index)  # nobody has since the last holder, under that id
-        saved = self._saved() if torn else {}
+        saved = self._saved.read(p.source for p in torn) if torn else {}
         rights = {}
         for partition in partitions:
             self._held[partition.source] = attempt.slice_index, self._turns[attempt.slice_index]
             position = saved.get(partition.source) if partition in torn else None
             own = dict.fromkeys(partition.remotes, identity)
-            rights[partition] = Right(own, resume=False, position=position)
+            segment = self._saved.segment_of(partition.source)
+            rights[partition] = Right(own, resume=False, position=position, segment=segment)
         return Taken(rights)
 
     def verify(self, target: Cluster) -> None:

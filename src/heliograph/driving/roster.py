@@ -30,12 +30,13 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 15.0  # until what could not be handed out i
 class Right(NamedTuple):
     """The right to write a partition's remote ones: as whom, and from where, if that is known better now.
 
-    With `resume` the task looks at the remote tail first.
+    With `resume` the task looks at the remote tail first; one that writes runs goes on with the last `segment` of them.
     """
 
     identities: Mapping[TopicPartition, ProducerIdentity]
     resume: bool
     position: Position | None = None
+    segment: tuple[int, str] | None = None
 
 
 class Roster:
@@ -280,7 +281,8 @@ class Roster:
         slot = attempt.take(partition)
         partition.clean, partition.pause = False, 0.0
         resume = right is not None and right.resume
-        return partition.share(slot, resume=resume, ours=self._hands_on)
+        share = partition.share(slot, resume=resume, ours=self._hands_on)
+        return share if right is None else replace(share, segment=right.segment)
 
     def put_off(self, partitions: Iterable[Partition], reason: str) -> None:
         """Try partitions again after a pause, which grows."""

@@ -216,7 +216,7 @@ class Checkpointer:
             exact = self._runs.downstream_of(partition, upstream)
             downstream = exact
             if downstream is None:
-                downstream = self._histories.downstream_of(partition, upstream)
+                downstream = self._guess(partition, upstream)
             if downstream is None:
                 continue
             new = Checkpoint(group, self._remote(partition), upstream, downstream, metadata)
@@ -230,6 +230,14 @@ class Checkpointer:
                 yield new, True
             else:
                 yield last, False
+
+    def _guess(self, partition: TopicPartition, upstream: int) -> int | None:
+        """Return a place from which a group misses nothing, where its own is not known: the last such place."""
+        found = (
+            self._histories.downstream_of(partition, upstream),
+            self._runs.floor_of(partition, upstream),
+        )
+        return max((place for place in found if place is not None), default=None)
 
     def _remote(self, partition: TopicPartition) -> TopicPartition:
         flow = self._config.flow

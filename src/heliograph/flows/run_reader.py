@@ -34,6 +34,15 @@ class RunReader:
             self._broken[partition] = str(exc)
             return None
 
+    def floor_of(self, partition: TopicPartition, upstream: int) -> int | None:
+        """Return a place on the target before which all was read by a position; None if none is known."""
+        found = self._maps.get(partition)
+        try:
+            return None if found is None else found.floor_of(upstream)
+        except CorruptRecord as exc:
+            self._broken[partition] = str(exc)
+            return None
+
     def end(self, partition: TopicPartition) -> int | None:
         """Return the upstream offset up to which was copied; None if nothing was, by whomever."""
         found = self._maps.get(partition)

@@ -16,7 +16,7 @@ from heliograph.kafka.append import PATIENCE
 from heliograph.kafka.author import Author
 from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.table import Table
-from heliograph.model import Position, TopicPartition
+from heliograph.model import UNKNOWN, Position, TopicPartition
 from heliograph.policy.naming import runs_topic
 from heliograph.policy.runs import RunMap, read_run_maps
 from heliograph.wire.run_records import encode_segment_key
@@ -58,12 +58,40 @@ class RunStore:
             self._unsaved.clear()
 
     def add(self, partition: TopicPartition, runs: Iterable[tuple[int, int, int]]) -> None:
-        """Note what was stored: (upstream, downstream, count) each, in the order of the source."""
+        """Note what was stored: (upstream, downstream, count) each, in the order of the source.
+
+        A count of 0 says that nothing lies between the records before and this place, UNKNOWN that nobody knows.
+        """
         with self._lock:
             found = self._maps.setdefault(partition, RunMap())
             for upstream, downstream, count in runs:
-                found.add(upstream, downstream, count)
+                if count == UNKNOWN:
+                    found.detach(upstream, downstream)
+                else:
+                    found.add(upstream, downstream, count)
             self._changed.add(partition)
+
+    def note(self, partition: TopicPartition, runs: Iterable[tuple[int, int, int]]) -> None:
+        """Do as `add` with what tasks have saved themselves, in their transactions."""
+        self.add(partition, runs)
+        with self._lock:
+            self._maps[partition].keep_saved()
+            self._changed.discard(partition)
+
+    def reload(self, target: Cluster, partitions: Iterable[TopicPartition]) -> None:
+        """Read again what tasks have saved of some partitions. For any thread; `target` is the caller's own."""
+        maps, _ = read_run_maps(Table(target, self._table.topic).read().items())
+        with self._lock:
+            for partition in partitions:
+                if partition in maps:
+                    self._maps[partition] = maps[partition]
+
+    def segment_of(self, partition: TopicPartition) -> tuple[int, str] | None:
+        """Return the segment that may still grow: where it begins upstream, and its row in hex. For any thread."""
+        with self._lock:
+            found = self._maps.get(partition)
+            row = found.last_row() if found is not None else None
+        return None if row is None else (row[0], row[1].hex())
 
     def begin(self, partition: TopicPartition, position: Position) -> None:
         """Note that nothing of a partition was copied before: it is new, on one side or the other."""
@@ -90,17 +118,32 @@ class RunStore:
             self._changed.add(partition)
 
     def mend(self, partition: TopicPartition, position: Position) -> None:
-        """Begin anew at `position` if what was saved of a partition could not be read."""
+        """Have nobody know what lies before `position`, where what was saved does not reach up to it or cannot be read."""
         with self._lock:
             broken = self._broken.pop(partition, None)
             for upstream in broken or ():
                 self._unsaved[encode_segment_key(partition, upstream)] = None
+            found = self._maps.get(partition)
+            last = found.end if found is not None else None
         if broken is not None:
             log.error(
                 "%s holds something else than runs of %s: offsets before %d are translated roughly now. "
                 "Check what else writes to this topic.",
                 self._table.topic,
                 partition,
+                position.upstream,
+            )
+            self.detach(partition, position)
+        elif (
+            last is not None
+            and last.upstream_end < position.upstream
+            and last.downstream_end < position.downstream
+        ):
+            log.warning(
+                "%s lacks what %s copied from %d to %d: groups there read some records again.",
+                self._table.topic,
+                partition,
+                last.upstream_end,
                 position.upstream,
             )
             self.detach(partition, position)
@@ -170,6 +213,9 @@ class NoRuns(RunStore):
         pass
 
     def add(self, partition: TopicPartition, runs: Iterable[tuple[int, int, int]]) -> None:
+        pass
+
+    def note(self, partition: TopicPartition, runs: Iterable[tuple[int, int, int]]) -> None:
         pass
 
     def knows(self, partition: TopicPartition) -> bool:  # noqa: ARG002

@@ -14,7 +14,7 @@ from heliograph.model import TopicPartition
 from heliograph.wire.records import decode_body
 from heliograph.wire.unpack import unpack
 
-_LONGEST = timedelta(minutes=10)
+LONGEST = timedelta(minutes=10)
 
 
 class StampedRow(NamedTuple):
@@ -26,25 +26,36 @@ class StampedRow(NamedTuple):
 
 
 def read_partitions(
-    cluster: Cluster, partitions: Iterable[TopicPartition], within: timedelta = _LONGEST
+    cluster: Cluster,
+    partitions: Iterable[TopicPartition],
+    within: timedelta = LONGEST,
+    *,
+    past_open: bool = False,
 ) -> Iterator[Row]:
     """Yield every committed record that has a key, in order; a None deletes its key.
 
-    DeadlinePassed is raised where the end is not reached `within` that time.
+    What was committed behind a transaction that is still open is not seen, unless one waits for the end of that:
+    `past_open`. DeadlinePassed is raised where the end is not reached `within` that time.
     """
-    for row in read_stamped(cluster, partitions, within):
+    for row in read_stamped(cluster, partitions, within, past_open=past_open):
         yield row.key, row.value
 
 
 def read_stamped(
-    cluster: Cluster, partitions: Iterable[TopicPartition], within: timedelta = _LONGEST
+    cluster: Cluster,
+    partitions: Iterable[TopicPartition],
+    within: timedelta = LONGEST,
+    *,
+    past_open: bool = False,
 ) -> Iterator[StampedRow]:
     """Yield what `read_partitions` does, with the time of each."""
     began = time.monotonic()
     wanted = list(partitions)
     patience = min(within, PATIENCE)
     starts = patiently(lambda: list_offsets(cluster, wanted, EARLIEST), patience)
-    ends = patiently(lambda: list_offsets(cluster, wanted, LATEST, committed_only=True), patience)
+    ends = patiently(
+        lambda: list_offsets(cluster, wanted, LATEST, committed_only=not past_open), patience
+    )
     left = within - timedelta(seconds=time.monotonic() - began)
     try:
         yield from _read(cluster, {p: (starts[p], ends[p]) for p in wanted}, left)
@@ -54,7 +65,7 @@ def read_stamped(
 
 def read_range(cluster: Cluster, partition: TopicPartition, start: int, end: int) -> Iterator[Row]:
     """Yield every committed record that has a key from one offset to another, in order."""
-    for row in _read(cluster, {partition: (start, end)}, _LONGEST):
+    for row in _read(cluster, {partition: (start, end)}, LONGEST):
         yield row.key, row.value
 
 
@@ -62,7 +73,7 @@ def read_last(cluster: Cluster, partition: TopicPartition, most: int) -> Iterato
     """Yield the rows among the last offsets of a partition, `most` of them, in order."""
     first = patiently(lambda: list_offsets(cluster, [partition], EARLIEST))[partition]
     end = patiently(lambda: list_offsets(cluster, [partition], LATEST))[partition]
-    yield from _read(cluster, {partition: (max(first, end - most), end)}, _LONGEST)
+    yield from _read(cluster, {partition: (max(first, end - most), end)}, LONGEST)
 
 
 def _read(

@@ -7,8 +7,10 @@ from heliograph.errors import KafkaFault
 from heliograph.kafka.append import PATIENCE, Appender, Row
 from heliograph.kafka.author import Author
 from heliograph.kafka.cluster import Cluster, patiently
-from heliograph.kafka.rows import read_partitions
+from heliograph.kafka.rows import LONGEST, read_partitions
 from heliograph.kafka.topics import await_topics, create_topic
+
+_OPEN = timedelta(seconds=90)  # longer than transactions of ours may be open
 
 
 class Table:
@@ -42,9 +44,12 @@ class Table:
             await_topics(self._cluster, {self.topic: partitions})
 
     def read(self) -> dict[bytes, bytes]:
-        """Return the latest value of every key, up to the end as it is now; a deleted key is absent."""
+        """Return the latest value of every key, up to the end as it is now; a deleted key is absent.
+
+        Transactions that are open now are waited for: what was committed behind them counts.
+        """
         rows: dict[bytes, bytes] = {}
-        for key, value in read_rows(self._cluster, self.topic):
+        for key, value in read_rows(self._cluster, self.topic, within=_OPEN, past_open=True):
             if value is None:
                 rows.pop(key, None)
             else:
@@ -56,7 +61,9 @@ class Table:
         self._appender.append_by_key(rows.items(), within)
 
 
-def read_rows(cluster: Cluster, topic: str) -> Iterator[Row]:
+def read_rows(
+    cluster: Cluster, topic: str, *, within: timedelta = LONGEST, past_open: bool = False
+) -> Iterator[Row]:
     """Yield every row of a topic up to its end as it is now, in order within partitions.
 
     What no consumer sees, and what has no key, is left out.
@@ -64,4 +71,4 @@ def read_rows(cluster: Cluster, topic: str) -> Iterator[Row]:
     topics = patiently(lambda: cluster.describe([topic]))
     if topic not in topics:
         raise KafkaFault(f"read {topic}", "UNKNOWN_TOPIC_OR_PARTITION", retriable=False)
-    yield from read_partitions(cluster, topics[topic].partitions)
+    yield from read_partitions(cluster, topics[topic].partitions, within, past_open=past_open)

@@ -6,8 +6,7 @@ from typing import NamedTuple
 
 from crc32c import crc32c
 
-from heliograph.kafka.cluster import Cluster, patiently
-from heliograph.kafka.offsets import LATEST, list_offsets
+from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.scan import scan
 from heliograph.model import TopicPartition
 from heliograph.policy.take_over import Digest
@@ -44,11 +43,10 @@ def body_digest(record: RawRecord) -> int:
 
 
 def read_tails(
-    cluster: Cluster, starts: Mapping[TopicPartition, int]
+    cluster: Cluster, starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, Tail]:
-    """Return what lies in each partition from its start on; call it only after fencing."""
-    ends = patiently(lambda: list_offsets(cluster, starts, LATEST))
-    tails = {partition: Tail(end) for partition, end in ends.items()}
+    """Return what lies in each partition from its start to its end, which was asked for after fencing."""
+    tails = {partition: Tail(ends[partition]) for partition in starts}
 
     def gap(partition: TopicPartition, start: int, first: int) -> None:
         tails[partition].missing = first - start

@@ -162,6 +162,23 @@ class RunMap:
         """Return where the first copied record at or after `downstream` came from."""
         return self._translate(downstream, self._downs, _DOWNSTREAM, _UPSTREAM)
 
+    def floor_of(self, upstream: int) -> int | None:
+        """Return where the last record known to be before `upstream` ends on the target; None if none is known.
+
+        From there on a reader of the target misses nothing, and may read something again.
+        """
+        runs = [run for segment in self._segment_at(upstream) for run in segment.runs]
+        at = bisect_right(runs, upstream, key=_UPSTREAM) - 1
+        if at < 0:
+            return None
+        return runs[at].downstream + min(upstream - runs[at].upstream, runs[at].length)
+
+    def _segment_at(self, upstream: int) -> list[Segment]:
+        """Return the segment that begins last at or before an upstream offset; none if none does."""
+        bases = [*self._ups, *(run.upstream for run in self._open[:1])]
+        index = bisect_right(bases, upstream) - 1
+        return [] if index < 0 else [self._segment(index)]
+
     def take_changes(self) -> dict[int, bytes | None]:
         """Return the rows that changed since the last call, by upstream offset; None deletes one."""
         rows: dict[int, bytes | None] = dict.fromkeys(self._gone)
@@ -171,6 +188,21 @@ class RunMap:
         self._gone.clear()
         self._changed.clear()
         return rows
+
+    def forget_closed(self) -> None:
+        """Keep the last segment alone: the others are saved, and nothing more is added to them."""
+        del self._ups[:], self._downs[:], self._closed[:]
+        self._decoded = None
+
+    def keep_saved(self) -> None:
+        """Take note that somebody else has saved all that was added."""
+        self._changed.clear()
+
+    def last_row(self) -> tuple[int, bytes] | None:
+        """Return the segment that may still grow: the upstream offset it begins with, and its row."""
+        if not self._open:
+            return None
+        return self._open[0].upstream, self._row(self._open[0].upstream)
 
     def touch_all(self) -> None:
         """Count every row as changed: what was saved is gone."""

@@ -306,8 +306,12 @@ def translate(view: FlowView, group: str, stand: Stand) -> Place | str:
     if exact is not None:
         return Place(remote, exact)
     found = view.checkpoints.get(group, {}).get(remote)
+    guesses = [runs.floor_of(stand.offset)] if runs else []
     if found is not None and found.checkpoint.upstream <= stand.offset:
-        return Place(remote, found.checkpoint.downstream, exact=False)
+        guesses.append(found.checkpoint.downstream)
+    known = [guess for guess in guesses if guess is not None]
+    if known:
+        return Place(remote, max(known), exact=False)
     return NOT_COPIED
 
 

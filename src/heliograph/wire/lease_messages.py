@@ -68,11 +68,12 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """Where a slice writes its positions, in the same transactions as its records."""
+    """Where a slice writes its positions and runs, in the same transactions as its records."""
 
     transactional_id: str
     topic: str
     partitions: int
+    runs_topic: str
     connector: str
     cluster: str
     commit_seconds: float
@@ -99,6 +100,7 @@ class Share:
     spread: int = 0
     leader_epoch: int = -1
     ours: bool = True
+    segment: tuple[int, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -417,6 +419,7 @@ def _share(content: dict[str, Any]) -> Share:
             "remote": TopicPartition(**content["remote"]),
             "position": Position(**content["position"]),
             "identity": ProducerIdentity(**content["identity"]),
+            "segment": None if content["segment"] is None else tuple(content["segment"]),
         }
     )
 
