@@ -133,17 +133,19 @@ class Comparison:
                 return  # the next source records may be it
             self.bodies.popleft()
             if at is None:
-                self._pass()
+                self._pass(lacking)
                 continue
             for _ in range(at):
                 self._records.popleft()
             self._find(self._records.popleft().upstream, downstream, 1)
 
-    def _pass(self) -> None:
-        """Pass over a remote record (invariant B): the source lost it, if it lacks offsets there."""
+    def _pass(self, lacking: int) -> None:
+        """Pass over a remote record (invariant B): the source lost it, if it lacks offsets where it would be."""
         self._passed += 1
-        here = self._records[0].upstream if self._records else self._read_to
-        self.strangers += self._passed > here - self._found_to
+        records = min(lacking, len(self._records))
+        beyond = len(self._records) > records
+        here = self._records[records].upstream if beyond else self._read_to
+        self.strangers += self._passed > here - self._found_to - records
 
     def _search(self, digest: int, lacking: int) -> int | None:
         """Return which of the next source records it is: one of the first `lacking` and one more (invariant A)."""
