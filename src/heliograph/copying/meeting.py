@@ -115,7 +115,7 @@ class Comparison:
         for record in unpack(view):
             if record.offset < self.read_to:
                 continue
-            if not self.bodies and self.unread is not None:
+            while not self.bodies and self.unread is not None:
                 self.bodies.extend(read_bodies_of(*self._take_window()))
             if not self.bodies:
                 return
