@@ -38,19 +38,9 @@ def is_alive(pid: int) -> bool:
         return False
 
 
-def nursery(pid: int) -> int:
-    """Return the process below a driver of which all its Pythons are forks."""
-    return next(p for p in children(pid) if "dataplane.nursery" in command_line(p))
-
-
-def name(pid: int) -> str:
-    """Return the short name, which a process gives itself."""
-    return Path(f"/proc/{pid}/comm").read_text().strip()
-
-
 def daemon(pid: int) -> int:
-    """Return Spark's Python daemon for tasks below a driver, whose forks are the workers."""
-    return next(p for p in children(nursery(pid)) if name(p) == "worker" and is_alive(p))
+    """Return Spark's Python daemon below a driver, of which the workers are forks: it comes before them."""
+    return next(p for p in tree(pid) if "heliograph.spark.daemon" in command_line(p))
 
 
 def workers(pid: int) -> list[int]:

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from heliograph.control.positions import resume_returned
-from heliograph.wire.lease_messages import Claim, JobOptions, Limits, Share
 from heliograph.driving.job import FlowJob
 from heliograph.driving.lease_server import LeaseServer, Line
 from heliograph.driving.partitions import LOST_REMOTE, LOST_TOPIC, Partition, Stop
 from heliograph.driving.tally import Tally
 from heliograph.kafka.cluster import Cluster
 from heliograph.model import Endpoint, Flow, Position, TopicPartition
+from heliograph.wire.lease_messages import Claim, JobOptions, Limits, Share
 from tests.clusters import LiveCluster, unique_name
 from tests.counting import endpoint
 

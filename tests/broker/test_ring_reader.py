@@ -8,15 +8,15 @@ from typing import Any, cast
 
 import pyarrow as pa
 import pytest
-
-from heliograph.wire.lease_messages import Assignment, Limits, Share
-from heliograph.copying.sections import Row, open_row
-from heliograph.copying.lease import Lease
 from heliograph.dataplane.reader import SliceReader
 from heliograph.dataplane.ring import BUFFERS, Borrower
 from heliograph.dataplane.warm import warm_cluster
+
+from heliograph.copying.lease import Lease
+from heliograph.copying.sections import Row, open_row
 from heliograph.kafka.cluster import Cluster
 from heliograph.model import Position, ProducerIdentity, TopicPartition
+from heliograph.wire.lease_messages import Assignment, Limits, Share
 from heliograph.wire.record_batch import find_batches, read_header
 from tests.clusters import LiveCluster
 from tests.counting import endpoint

@@ -67,7 +67,7 @@ class Mirroring(InMemoryHerder):
                 records=1,
                 bytes=1,
                 lag=1,
-                epochs=1,
+                tasks=2,
                 latency_ms=(5, 20),
                 verdicts={"pass": 4},
                 stopped={},

@@ -71,8 +71,8 @@ def test_a_flow_has_the_defaults_of_mm2_and_ours(file: Path) -> None:
     assert flow.offset_storage == StorageTopic(flow.target_admin, "mm2-offsets.A.internal", 25, 3)
     assert flow.offset_flush_interval == timedelta(seconds=5)
     assert (flow.isolation_level, flow.auto_offset_reset) == ("read_committed", "earliest")
-    assert (flow.epoch, flow.chunk_max_bytes) == (timedelta(minutes=10), 4194304)
-    assert (flow.on_loss, flow.max_in_flight_requests) == ("stop", 5)
+    assert (flow.chunk_max_bytes, flow.max_in_flight_requests) == (4194304, 5)
+    assert flow.on_loss == "stop"
     assert flow.source.client_id == "A->B|MirrorSourceConnector|replication-consumer"
     assert flow.target_admin.client_id == "A->B|MirrorSourceConnector|replication-target-admin"
     assert flow.checkpoints.emit_enabled

@@ -6,12 +6,12 @@ import pytest
 from heliograph.config.flow import FlowConfig
 from heliograph.control.flow_status import Spread, status_at_rest
 from heliograph.control.job_status import spread_of, with_job, with_tally
-from heliograph.wire.lease_messages import JobOptions, Limits
 from heliograph.driving.job import FlowJob
-from heliograph.policy.latency import Window, taken
 from heliograph.driving.lease_server import LeaseServer
 from heliograph.driving.partitions import Partition
 from heliograph.model import Endpoint, Flow, Position, TopicPartition
+from heliograph.policy.latency import Window, taken
+from heliograph.wire.lease_messages import JobOptions, Limits
 
 
 def test_a_window_that_ran_dry_still_tells_the_last_value() -> None:

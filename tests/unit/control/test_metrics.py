@@ -13,11 +13,11 @@ from heliograph.control.flow_status import (
 )
 from heliograph.control.metrics import Limits, Observer, Page, Snapshot
 from heliograph.control.usage import Usage
-from heliograph.policy.latency import BOUNDS_MS
 from heliograph.flows.schedule import ChoreStatus
 from heliograph.flows.upkeep import GroupStatus
 from heliograph.model import SparkProgress, TopicPartition
 from heliograph.policy import metrics
+from heliograph.policy.latency import BOUNDS_MS
 from heliograph.policy.metrics import METRICS
 from heliograph.wire.mirror_records import Checkpoint
 

@@ -1,40 +1,25 @@
 """What the hot path costs, in calls and bytes: figures that do not depend on the machine's mood."""
 
-import sys
 import tracemalloc
 from collections import Counter
 from collections.abc import Callable
-from types import FrameType
 
 import pytest
 
-from heliograph.copying.sections import ChunkSection, decode_row, encode_row
 from heliograph.copying.packing import Packer
-from heliograph.dataplane.ring import Borrower
-from heliograph.copying.slot import open_slot
+from heliograph.copying.sections import ChunkSection
+from heliograph.kafka.fetch import Response
 from heliograph.kafka.produce import Outgoing
+from heliograph.wire.lease_messages import Report, SlotWritten, encode_message
 from heliograph.wire.record_batch import find_batches, last_batch, read_header
 from heliograph.wire.records import encode_body
-from tests.unit.dataplane.lanes import Batches, make_share
+from tests.counting import count_calls
+from tests.unit.copying.lanes import Batches, make_share, make_slot
+from tests.unit.copying.readers import answer_of, reader_of, response_of, section
+from tests.unit.copying.targets import Scene, slow_target
 
 LONE = 5000
 LARGE = 64
-
-
-def count_calls(work: Callable[[], object]) -> int:
-    """Return how many functions were called, those in C too."""
-    calls = 0
-
-    def note(_frame: FrameType, event: str, _arg: object) -> None:
-        nonlocal calls
-        calls += event in ("call", "c_call")
-
-    sys.setprofile(note)
-    try:
-        work()
-    finally:
-        sys.setprofile(None)
-    return calls
 
 
 def peak_bytes(work: Callable[[], object]) -> int:
@@ -61,12 +46,12 @@ def large() -> memoryview:
 
 
 def merge_lone(chunk: memoryview) -> list[Outgoing]:
-    packer = Packer(open_slot(make_share(), None), 1 << 20, Counter())
+    packer = Packer(make_slot(), 1 << 20, Counter())
     return [*packer.add_lone(chunk, 0, len(chunk)), *packer.flush()]
 
 
 def pass_large(chunk: memoryview) -> list[Outgoing]:
-    packer = Packer(open_slot(make_share(), None), 1 << 20, Counter())
+    packer = Packer(make_slot(), 1 << 20, Counter())
     sent: list[Outgoing] = []
     for start, size in find_batches(chunk, 0, len(chunk)):
         view = chunk[start : start + size]
@@ -76,6 +61,35 @@ def pass_large(chunk: memoryview) -> list[Outgoing]:
 
 def test_a_reader_makes_one_call_for_each_batch(lone: memoryview) -> None:
     assert count_calls(lambda: last_batch(lone, 0, len(lone))) < 1.01 * LONE
+
+
+def test_a_section_costs_a_reader_the_same_however_many_large_batches_it_has() -> None:
+    source = Batches()
+    body = encode_body(None, b"x" * 160)
+    one = [source.write([body] * 100)[0]]
+    reader = reader_of(200)
+    few, many = response_of(one, 100), response_of(one, 200)
+
+    once = count_calls(lambda: reader._index(few))
+    twice = count_calls(lambda: reader._index(many))
+
+    assert once < 40 * 100
+    assert twice < 2.1 * once
+    assert len(reader._index(many)[0]) == 200
+
+
+def test_a_quiet_partition_costs_a_reader_next_to_nothing() -> None:
+    reader = reader_of(100)
+    nothing = answer_of(*(section(slot) for slot in range(100)))
+    reader._index(nothing)
+
+    assert count_calls(lambda: reader._index(nothing)) < 4 * 100
+
+
+def test_a_reader_keeps_nothing_of_a_response(large: memoryview) -> None:
+    reader = reader_of(1)
+    response = Response(large, [section(0, 0, len(large))])
+    assert peak_bytes(lambda: reader._index(response)) < len(large) / 50
 
 
 def test_a_record_of_its_own_costs_a_writer_few_calls(lone: memoryview) -> None:
@@ -89,6 +103,27 @@ def test_a_batch_that_passes_costs_few_calls_and_no_copy(large: memoryview) -> N
     assert peak_bytes(lambda: pass_large(large)) < len(large) / 50
 
 
+def write_all(chunk: memoryview) -> Scene:
+    scene = Scene()
+    scene.take([make_share()])
+    scene.writer.write(chunk, ChunkSection(0, 0, len(chunk), 1_000_000))
+    return scene
+
+
+def test_a_writer_adds_few_calls_to_those_of_its_packer(
+    lone: memoryview, large: memoryview, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow_target(monkeypatch)
+    assert write_all(large).writer.slots[0].pending == LARGE
+
+    # The beginning and the CRC of each batch, its transaction, and what takes it to the producer.
+    more = count_calls(lambda: write_all(large)) - count_calls(lambda: pass_large(large))
+    assert more < 12 * LARGE
+    more = count_calls(lambda: write_all(lone)) - count_calls(lambda: merge_lone(lone))
+    assert more < 0.1 * LONE
+    assert peak_bytes(lambda: write_all(large)) < len(large) / 25
+
+
 def test_lone_records_between_others_keep_no_more_than_themselves() -> None:
     source = Batches()
     body = encode_body(None, b"x")
@@ -96,7 +131,7 @@ def test_lone_records_between_others_keep_no_more_than_themselves() -> None:
     chunk = memoryview(b"".join(batches))
 
     def pack() -> list[Outgoing]:
-        packer = Packer(open_slot(make_share(), None), 1 << 20, Counter())
+        packer = Packer(make_slot(), 1 << 20, Counter())
         sent: list[Outgoing] = []
         for start, size in find_batches(chunk, 0, len(chunk)):
             view = chunk[start : start + size]
@@ -110,9 +145,13 @@ def test_lone_records_between_others_keep_no_more_than_themselves() -> None:
     assert peak_bytes(pack) < 10 * len(chunk)
 
 
-def test_a_row_does_not_grow_with_the_batches_of_a_partition() -> None:
-    sections = [ChunkSection(slot, 0, 1 << 20, 500) for slot in range(20)]
-    row = encode_row(sections, memoryview(b""))
+def test_a_report_does_not_grow_with_the_records_of_a_partition() -> None:
+    def report(records: int) -> Report:
+        runs = ((5_000_000, 4_000_000, records),)
+        row = SlotWritten(1, 5_000_000, 4_000_000, 77, records, 10 * records, runs, -1, None)
+        return Report(written=(row,) * 20)
 
-    assert len(row) < 25 * len(sections)
-    assert count_calls(lambda: decode_row(memoryview(row), Borrower())) < 6 * len(sections)
+    small, large = encode_message(report(1)), encode_message(report(1_000_000))
+
+    assert len(large) - len(small) < 20 * 25
+    assert count_calls(lambda: encode_message(report(1_000_000))) < 30
