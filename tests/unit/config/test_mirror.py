@@ -209,10 +209,6 @@ MISTAKES = [
         "mm2.properties:5: tasks.max=2 # two: a whole number from 1 to 2147483647.",
     ),
     (
-        ONE_FLOW + "epoch.seconds=4",
-        "mm2.properties:5: epoch.seconds=4: a whole number from 5 to 86400.",
-    ),
-    (
         ONE_FLOW + "max.in.flight.requests=6",
         "mm2.properties:5: max.in.flight.requests=6: a whole number from 1 to 5.",
     ),
@@ -293,6 +289,14 @@ WARNINGS = [
         "B.offset.flush.intervall.ms: not a known key and ignored; the nearest is B.offset.flush.interval.ms",
     ),
     ("qqq=1", "qqq: not a known key and ignored"),
+    (
+        "epoch.seconds=4",
+        "epoch.seconds: ignored, tasks run until they are told to end, and hand partitions over meanwhile",
+    ),
+    (
+        "A->B.epoch.seconds=600",
+        "A->B.epoch.seconds: ignored, tasks run until they are told to end, and hand partitions over meanwhile",
+    ),
     (
         "A.topics=x",
         "A.topics: ignored, it is not a cluster's key; write topics or SOURCE->A.topics",

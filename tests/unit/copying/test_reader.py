@@ -125,10 +125,9 @@ def test_a_leader_that_is_none_any_more_is_waited_for_and_looked_for() -> None:
     reader._index(answer_of(section(0, error=NOT_LEADER)))
 
     assert dict(reader.waits()) == {0: "t-0: the source answers NOT_LEADER_FOR_PARTITION"}
-    assert reader._fetcher.homeless
     assert reader.next_at(room=True) < float("inf"), "it is looked for without an event"
     reader.ask(room=False)
-    assert not reader._fetcher.homeless
+    assert reader.next_at(room=True) == float("inf"), "it is found"
     reader._index(answer_of(section(0)))
     assert dict(reader.waits()) == {}
     assert stops == []

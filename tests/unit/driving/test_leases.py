@@ -100,7 +100,7 @@ def test_orders_and_notes_come_in_the_order_they_were_given(
     lease: Lease, landlord: Landlord
 ) -> None:
     lease.await_welcome()
-    given: list[Order] = [Leave((n,)) for n in range(200)] + [Alive(5, 20.0), End()]
+    given: list[Order] = [*(Leave((n,)) for n in range(200)), Alive(5, 20.0), End()]
     for order in given:
         landlord.lines[0].send(order)
     assert heard(lease, len(given)) == given
@@ -164,7 +164,8 @@ def test_a_task_whose_driver_is_gone_ends_at_once(leases: LeaseServer) -> None:
 
 @pytest.mark.parametrize("wrong", ["flow", "secret"])
 def test_a_task_of_another_driver_gets_no_lease(leases: LeaseServer, wrong: str) -> None:
-    claim = replace(claim_of(leases), **{wrong: "another"})
+    claim = claim_of(leases)
+    claim = replace(claim, flow="B->A") if wrong == "flow" else replace(claim, secret="a guess")
     with closing(Lease(claim, 1)) as lease, pytest.raises(LeaseLost):
         lease.await_welcome()
 

@@ -109,7 +109,7 @@ def test_slots_of_a_task_are_never_used_again() -> None:
     first.waits = "for a broker"
 
     assert attempt.release(slot) is first
-    assert (first.holder, first.waits) == (None, None)
+    assert [first.holder, first.waits] == [None, None]
     assert attempt.release(slot) is None, "it was left already"
 
     assert attempt.take(other) == slot + 1

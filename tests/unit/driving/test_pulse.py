@@ -1,4 +1,6 @@
+import threading
 from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
@@ -10,6 +12,18 @@ class Clock:
 
     def __init__(self) -> None:
         self.now = 1000.0
+
+
+class Beats:
+    """Lets so many beats come, so many seconds apart, and then ends."""
+
+    def __init__(self, clock: Clock, count: int, apart: float = 0) -> None:
+        self._clock, self._left, self._apart = clock, count, apart
+
+    def wait(self, _seconds: float) -> bool:
+        self._left -= 1
+        self._clock.now += self._apart
+        return self._left < 0
 
 
 @pytest.fixture
@@ -40,8 +54,7 @@ def test_a_pulse_is_regular_until_a_beat_is_missed_and_then_until_somebody_looke
 def test_a_gap_that_a_beat_ends_is_remembered(clock: Clock) -> None:
     pulse = Pulse()
     clock.now += 30
-    beats = iter([False, True])
-    pulse._over.wait = lambda _seconds: next(beats)  # type: ignore[method-assign, assignment]
+    pulse._over = cast("threading.Event", Beats(clock, count=1))
     pulse._beat()
 
     assert not pulse.is_regular(), "the beat came after the gap"
@@ -49,12 +62,7 @@ def test_a_gap_that_a_beat_ends_is_remembered(clock: Clock) -> None:
 
 def test_a_pulse_that_beats_stays_regular(clock: Clock) -> None:
     pulse = Pulse()
-
-    def pass_time(_seconds: float | None = None) -> bool:
-        clock.now += 5
-        return clock.now > 1100
-
-    pulse._over.wait = pass_time  # type: ignore[method-assign]
+    pulse._over = cast("threading.Event", Beats(clock, count=20, apart=5))
     pulse._beat()
 
     assert pulse.is_regular(), "100 s have passed, with a beat every 5 s"
