@@ -13,7 +13,7 @@ D  Where records went is told (`on_runs`: upstream, downstream, count) before th
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Protocol, assert_never
@@ -423,6 +423,8 @@ class FlowJob:
             partition = attempt.release(slot)
             if partition is not None:
                 partition.clean = False
+        for topic in attempt.lane_topics:
+            self._forget_lanes(topic)
 
     def _note_report(self, attempt: Attempt, report: Report) -> None:
         now = time.monotonic()
@@ -459,10 +461,14 @@ class FlowJob:
             remote = TopicPartition(topic, index)
             identity, _ = self._lanes[remote]
             self._lanes[remote] = identity, sequence
+        self._end_lanes(attempt, {topic for topic, _, _ in left.lanes})
+
+    def _end_lanes(self, attempt: Attempt, told: Container[str] = ()) -> None:
+        """Take back the lanes that a task has no use for; those not `told` of are fenced before they are used again."""
         used = {p.remote.topic for p in attempt.slots.values() if p.spread}
         for topic in attempt.lane_topics - used:
             attempt.lane_topics.discard(topic)
-            if not any(lane[0] == topic for lane in left.lanes):
+            if topic not in told:
                 self._forget_lanes(topic)
 
     def _forget_lanes(self, topic: str) -> None:
@@ -475,8 +481,9 @@ class FlowJob:
             return
         if stopped.spent or partition.spread:
             # Sequences were given to batches that were never stored; the next writer starts with new ones.
+            # Lanes that other partitions write to are whole: where one is not, all of its topic stop.
             partition.identity = None
-            self._forget_lanes(partition.remote.topic)
+            self._end_lanes(attempt)
         partition.clean = partition.identity is not None
         self._stop(partition, stop_from(stopped))
 
