@@ -1,9 +1,9 @@
 """A slice that fails, is started again and ends, on a Spark that a test plays."""
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from typing import Any, cast
+from typing import cast
 
 import pytest
 
@@ -13,31 +13,7 @@ from heliograph.errors import ConfigError
 from heliograph.spark.engine import Engine
 from heliograph.wire.lease_messages import Claim
 from tests.clusters import eventually
-
-Run = Callable[[Claim], None]
-
-
-class FakeEngine:
-    """A Spark whose jobs do what a test says."""
-
-    def __init__(self, run: Run = lambda _: None) -> None:
-        self.run = run
-        self.is_up = True
-        self.claims: list[Claim] = []
-        self.cancelled: list[str] = []
-
-    def wait(self, _within: float) -> bool:
-        if not self.is_up:
-            threading.Event().wait(0.01)
-        return self.is_up
-
-    def run_slice(self, claim: Claim, group: str) -> None:
-        assert group == f"{claim.flow} {claim.slice_index}"
-        self.claims.append(claim)
-        self.run(claim)
-
-    def cancel(self, group: str) -> None:
-        self.cancelled.append(group)
+from tests.unit.driving.engines import FakeEngine, Run
 
 
 class Job:
@@ -197,7 +173,7 @@ def test_a_spark_that_is_not_up_is_waited_for_until_the_flow_ends(leases: LeaseS
 def test_a_job_that_does_not_end_is_ended_by_force(leases: LeaseServer) -> None:
     released = threading.Event()
     job = Job()
-    engine = FakeEngine(lambda _: cast("Any", released.wait(60)))
+    engine = FakeEngine(lambda _: released.wait(60))
     runner = make_runner(engine, job, leases)
     runner.start()
     eventually(lambda: engine.claims)
