@@ -137,5 +137,5 @@ class StandaloneSpark:
 
 def python_of(executor: int) -> list[int]:
     """Return the Python processes of an executor: its daemon and the forks of that."""
-    daemons = [pid for pid in children(executor) if "dataplane.daemon" in command_line(pid)]
+    daemons = [pid for pid in children(executor) if "heliograph.spark.daemon" in command_line(pid)]
     return [pid for daemon in daemons for pid in (daemon, *children(daemon))]

@@ -342,7 +342,7 @@ def test_a_checkpoints_topic_that_cannot_be_written_is_told_and_tried_again(
         assert desk.checkpointer.last[desk.group()][desk.remote()].downstream == 10
 
 
-def test_a_thousand_groups_are_translated_well_within_a_second_or_few(desk: Desk) -> None:
+def test_a_thousand_groups_are_translated_within_one_interval(desk: Desk) -> None:
     desk.runs.add(desk.partition(), [(0, 0, 100_000)])
     desk.runs.save()
     for n in range(1000):
@@ -352,4 +352,4 @@ def test_a_thousand_groups_are_translated_well_within_a_second_or_few(desk: Desk
     assert list(desk.checkpointer.emit()) == []
     took = time.monotonic() - started
     assert len(desk.written()) == 1000
-    assert took < 10  # of a 60 s interval; a fraction of a second on a quiet machine
+    assert took < 60, "by then the next round is due; it takes a fraction of a second"

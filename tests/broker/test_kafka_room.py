@@ -178,8 +178,7 @@ def test_a_topic_made_anew_is_not_fetched_under_its_old_id(
         if fetcher.homeless:
             fetcher.place()
         fetcher.ask()
-        sessions, _ = fetcher.ready(5)
-        responses = [fetcher.take(session) for session in sessions]
+        responses = [fetcher.take(session) for session in fetcher.ready(5)]
         return next((s.error for r in responses if r for s in r.sections), 0)
 
     assert eventually(error) in faults.LOST_TOPIC

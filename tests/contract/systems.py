@@ -265,12 +265,9 @@ def clusters_of_its_own(folder: Path) -> Iterator[tuple[LiveCluster, LiveCluster
 def running(
     kind: str, folder: Path, pair: tuple[LiveCluster, LiveCluster], properties: Mapping[str, str]
 ) -> Iterator[System]:
-    """Run a system of the kind; the same file for both, but for the one setting that makes Spark quick."""
+    """Run a system of the kind; the same file for both."""
     program: Program
-    if kind == MM2:
-        program = PeerProgram(folder, properties)
-    else:
-        program = Mirror(folder, properties)
+    program = PeerProgram(folder, properties) if kind == MM2 else Mirror(folder, properties)
     try:
         program.start()
         yield System(kind, program, *pair)

@@ -25,16 +25,22 @@ from heliograph.config.jaas import parse_jaas
 from heliograph.config.properties import parse_json, parse_properties, properties_of
 from heliograph.config.providers import resolve
 from heliograph.control.connect import RestError
-from heliograph.copying.sections import ChunkSection, decode_row, encode_row
 from heliograph.copying.placing import key_of
-from heliograph.dataplane.ring import Borrower
 from heliograph.errors import ConfigError, CorruptRecord
 from heliograph.kafka import fetch
 from heliograph.kafka.codecs import decode_answer
 from heliograph.kafka.jks import Unreadable, read_jks
 from heliograph.kafka.produce import _decode as decode_produced
 from heliograph.kafka.scan import deliverable
-from heliograph.model import ProducerIdentity, TopicPartition
+from heliograph.model import (
+    Endpoint,
+    Position,
+    ProducerIdentity,
+    Sasl,
+    StopKind,
+    Tls,
+    TopicPartition,
+)
 from heliograph.web.bodies import config_in, parse
 from heliograph.wire import (
     connect_protocol,
@@ -42,6 +48,7 @@ from heliograph.wire import (
     connect_state,
     group_description,
     hold_records,
+    lease_messages,
     mirror_records,
     run_records,
     share_records,
@@ -184,16 +191,12 @@ def _given(data: bytes) -> None:
     share_records.encode_given(share_records.decode_given(data))
 
 
-class _Nobody(Borrower):
-    """Opens nothing: where a chunk lies is said by our own process."""
-
-    def open(self, encoded: bytes | memoryview) -> memoryview:
-        return memoryview(encoded)
+def _order(data: bytes) -> None:
+    lease_messages.encode_message(lease_messages.decode_order(data))
 
 
-def _row(data: bytes) -> None:
-    for section in decode_row(memoryview(data), _Nobody()).sections:
-        assert all(len(transaction) == 2 for transaction in section.aborted)
+def _note(data: bytes) -> None:
+    lease_messages.encode_message(lease_messages.decode_note(data))
 
 
 def _fetched(version: int) -> Callable[[bytes], object]:
@@ -305,6 +308,53 @@ _PRODUCED += encode_string("bad") + encode_string("words") + _I32.pack(0)
 _JKS = b"\xfe\xed\xfe\xed" + struct.pack(">ii", 2, 1) + _I32.pack(2) + b"\0\1a" + bytes(8)
 _JKS += b"\0\5X.509" + _I32.pack(3) + b"der" + bytes(20)
 
+_HERE = Endpoint(
+    "A",
+    (("h", 9092),),
+    tls=Tls(truststore_location="t", keystore_key="k", key_password="p"),
+    sasl=Sasl("PLAIN", (("username", "u"),), Tls()),
+)
+_LEDGER = lease_messages.Ledger("id", "offsets", 25, "c", "A", 1.5)
+_SHARE = lease_messages.Share(
+    slot=1,
+    source=_PARTITION,
+    topic_id="id",
+    remote=_PARTITION,
+    remote_id="another",
+    position=Position(5, 6),
+    identity=ProducerIdentity(7, 1),
+    sequence=9,
+    resume=True,
+    max_message_bytes=1 << 20,
+)
+_LANE = lease_messages.LaneShare(_PARTITION, ProducerIdentity(7, 1), 3, 1 << 20)
+_ORDERS: list[lease_messages.Order] = [
+    lease_messages.Welcome(
+        "A->B", _HERE, _HERE, lease_messages.Limits(1, 2, 3, 4, read_committed=True), _LEDGER
+    ),
+    lease_messages.Take((_SHARE,), (_LANE,)),
+    lease_messages.Leave((1, 2)),
+    lease_messages.Limit(1, 1 << 20),
+    lease_messages.Alive(3, 20.0),
+    lease_messages.End(),
+]
+_TAKEN = lease_messages.Taken(1.5, 1.0, 2.0, 4.5, 3)
+_NOTES: list[lease_messages.Note] = [
+    lease_messages.Hello("A->B", 1, 64, "5e"),
+    lease_messages.Report(
+        (lease_messages.SlotRead(1, 5, 9, 9, 3, _TAKEN),),
+        (lease_messages.SlotWritten(1, 5, 6, 9, 3, 30, ((2, 3, 3),), 7, _TAKEN),),
+        {"pass": 3},
+        (1, 2),
+        {1: "a broker is away"},
+    ),
+    lease_messages.Left((1,), (("t", 0, 9),), behind=True),
+    lease_messages.Stopped(1, 5, StopKind.TOO_LARGE, "it is"),
+    lease_messages.Foreign(1, "somebody"),
+    lease_messages.Fenced("by another"),
+    lease_messages.Ping(4),
+]
+
 _RAW = RawRecord(0, 0, 0, encode_body(b"k", b"v", [(b"h", b"v"), (b"i", None)]))
 
 PARSERS = [
@@ -389,7 +439,8 @@ PARSERS = [
     ),
     Parser("group", lambda data: group_description.decode_response(memoryview(data)), [_MEMBERS]),
     Parser("assignment", decode_assignment, [_ASSIGNED]),
-    Parser("row", _row, [encode_row([ChunkSection(1, 0, 61, 3, ((7, 2),))], memoryview(b"x"))]),
+    Parser("order", _order, [lease_messages.encode_message(order) for order in _ORDERS]),
+    Parser("note", _note, [lease_messages.encode_message(note) for note in _NOTES]),
     Parser("fetch 12", _fetched(12), [_fetch_response(12)]),
     Parser("fetch 13", _fetched(13), [_fetch_response(13)]),
     Parser(

@@ -3,9 +3,9 @@ from pathlib import Path
 
 import pytest
 
+from heliograph.errors import ConfigError
 from heliograph.spark.bundle import build_archive, check_archive
 from heliograph.spark.context import plan_settings
-from heliograph.errors import ConfigError
 
 pytestmark = pytest.mark.spark
 
@@ -20,7 +20,7 @@ def test_an_archive_holds_what_executors_import_and_no_spark(archive: Path) -> N
     with tarfile.open(archive) as tar:
         names = tar.getnames()
         members = tar.getmembers()
-    for wanted in ("heliograph/dataplane/daemon.py", "kafka/__init__.py", "pyarrow/__init__.py"):
+    for wanted in ("heliograph/spark/daemon.py", "kafka/__init__.py", "pyarrow/__init__.py"):
         assert wanted in names
     assert "heliograph/cli/main.py" not in names
     assert not [name for name in names if name.startswith(("pyspark", "pyarrow/tests"))]

@@ -198,7 +198,7 @@ def test_the_page_is_small_and_quick(scene: Scene) -> None:
     note(f"{_TOPICS} topics are shown after {took_ms:.0f} ms")
     note(f"the {len(files)} files of the page have {size:.0f} bytes, compressed")
     assert size < _MOST_BYTES
-    assert took_ms < 5000  # 1 s on a machine that has nothing else to do: docs/page.md
+    assert took_ms < 30_000  # only to notice a page that hangs; docs/page.md says what it takes
     viewer.close()
 
 

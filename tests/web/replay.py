@@ -206,7 +206,6 @@ def _key_name(item: Any) -> str | None:
 
 _OUR_KEYS = {
     "use.defaults.from",
-    "epoch.seconds",
     "chunk.max.bytes",
     "partition.fetch.max.bytes",
     "max.in.flight.requests",

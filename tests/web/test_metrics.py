@@ -1,5 +1,3 @@
-import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -27,6 +25,7 @@ from heliograph.web.app import make_app
 from heliograph.web.metrics import CONTENT_TYPE, render, take_snapshot
 from heliograph.web.server import Server, make_server
 from heliograph.wire.mirror_records import Checkpoint
+from tests.counting import count_calls
 from tests.fakes import InMemoryHerder
 
 HOSTILE = 'a"} 1\n<script>\\'
@@ -67,7 +66,7 @@ class Mirroring(InMemoryHerder):
                 records=1,
                 bytes=1,
                 lag=1,
-                epochs=1,
+                tasks=2,
                 latency_ms=(5, 20),
                 verdicts={"pass": 4},
                 stopped={},
@@ -189,22 +188,22 @@ def test_a_scrape_needs_the_role_view(tmp_path: Path) -> None:
     assert (alone.status_code, known.status_code) == (401, 200)
 
 
-def test_a_scrape_of_2000_partitions_costs_less_than_a_percent_of_a_core(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
+def test_a_scrape_costs_few_calls_for_each_series_and_grows_with_them_alone(
+    tmp_path: Path,
 ) -> None:
-    herder, observer, audits = Mirroring(2000), Observer(), Audits(tmp_path)
-    costs = []
-    series = size = 0
-    for _ in range(5):
-        began = time.thread_time()
+    audits = Audits(tmp_path)
+    series: dict[int, int] = {}
+    calls: dict[int, int] = {}
+    for partitions in (200, 2000):
+        herder, observer = Mirroring(partitions), Observer()
+        observer.page(take_snapshot(herder, audits))
         page = observer.page(take_snapshot(herder, audits))
-        text = render(page).encode()
-        costs.append(time.thread_time() - began)
-        series, size = sum(map(len, page.values())), len(text)
-    best = min(costs)
-    with capsys.disabled():
-        sys.stdout.write(
-            f"\n/metrics: {series} series, {size >> 10} KB, {best * 1000:.0f} ms of CPU\n"
+        series[partitions] = sum(map(len, page.values()))
+        calls[partitions] = count_calls(
+            lambda herder=herder, observer=observer: render(  # type: ignore[misc]
+                observer.page(take_snapshot(herder, audits))
+            )
         )
-    assert series > 14 * 2000
-    assert best < 0.1, "a percent of the 15 s between two scrapes is 0.15 s"
+    assert series[2000] > 14 * 2000
+    assert calls[2000] < 10.5 * calls[200]
+    assert calls[2000] < 6 * series[2000]

@@ -220,12 +220,9 @@ def _latency() -> list[Panel]:
             "s",
         ),
         series(
-            "Spark's micro-batches",
-            [
-                Query(f"max(heliograph_spark_batch_seconds{{{FLOW}}})", "seconds of the last"),
-                Query(f"max(heliograph_spark_batch_rows{{{FLOW}}})", "rows of the last"),
-            ],
-            "The micro-batch that Spark finished last. An epoch is one; a row is a chunk of batches.",
+            "Tasks of Spark at work",
+            Query(f"sum(heliograph_flow_tasks{{{FLOW}}})", "tasks"),
+            "Tasks that copy partitions now, at most tasks.max. Each runs until it is told to end.",
         ),
     ]
 
@@ -294,18 +291,19 @@ def _inside() -> list[Panel]:
             "Partitions that do not go on.",
         ),
         series(
-            "Epochs and their pauses",
+            "Partitions handed over, and restarts",
             [
                 Query(
-                    f"60 * sum(rate(heliograph_flow_epochs_total{{{FLOW}}}[$__rate_interval]))",
-                    "epochs per minute",
+                    f"60 * sum(rate(heliograph_flow_handovers_total{{{FLOW}}}[$__rate_interval]))",
+                    "partitions per minute",
                 ),
                 Query(
-                    f"60 * sum(rate(heliograph_flow_epoch_pause_seconds_total{{{FLOW}}}[$__rate_interval]))",
-                    "seconds away per minute",
+                    f"60 * sum(rate(heliograph_flow_restarts_total{{{FLOW}}}[$__rate_interval]))",
+                    "restarts per minute",
                 ),
             ],
-            "Epochs are runs of all tasks; between two of them a task is away for a moment. Seconds are summed over tasks.",
+            "A partition that is handed over goes on in another task, for balance or because topics changed; the others do "
+            "not pause.",
         ),
         series(
             "Chores: how long the last one took",

@@ -158,28 +158,18 @@ def _work() -> list[Panel]:
     return [
         row("Spark and chores"),
         series(
-            "Micro-batches",
-            Query(
-                f"max by (source, target) (heliograph_spark_batch_seconds{{{_HERE}}})",
-                flow,
-            ),
-            "How long the micro-batch took that Spark finished last, which is an epoch.",
-            "s",
+            "Tasks at work",
+            Query(f"sum by (source, target) (heliograph_flow_tasks{{{_HERE}}})", flow),
+            "Tasks of Spark that copy partitions now, at most tasks.max of each flow.",
         ),
         series(
-            "Micro-batches finished",
-            Query(f"max by (source, target) (heliograph_spark_batch{{{_HERE}}})", flow),
-            "Number of the micro-batch that Spark finished last. It begins anew with a flow.",
-        ),
-        series(
-            "Time away between epochs",
+            "Partitions handed over",
             Query(
-                "sum by (source, target) "
-                f"(rate(heliograph_flow_epoch_pause_seconds_total{{{_HERE}}}[$__rate_interval]))",
+                "60 * sum by (source, target) "
+                f"(rate(heliograph_flow_handovers_total{{{_HERE}}}[$__rate_interval]))",
                 flow,
             ),
-            "Share of the time that tasks were away between two epochs, summed over tasks: 0.01 is 1 % of one task.",
-            "percentunit",
+            "How many a minute went from one task to another, for balance or because topics changed.",
         ),
         series(
             "Restarts of flows in a quarter of an hour",

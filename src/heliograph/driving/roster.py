@@ -10,7 +10,7 @@ B  A new attempt at a slice ends the lease of the one before; a partition has on
 import logging
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -166,6 +166,8 @@ class Roster:
                 partition = attempt.release(slot)
                 if partition is not None:
                     partition.clean = False
+            for topic in attempt.lane_topics:
+                self._forget_lanes(topic)
             self.changed.notify_all()
 
     def end(self) -> None:
@@ -192,10 +194,14 @@ class Roster:
             remote = TopicPartition(topic, index)
             identity, _ = self._lanes[remote]
             self._lanes[remote] = identity, sequence
+        self._end_lanes(attempt, {topic for topic, _, _ in left.lanes})
+
+    def _end_lanes(self, attempt: Attempt, told: Container[str] = ()) -> None:
+        """Take back the lanes that a task has no use for; those not `told` of are fenced before they are used again."""
         used = {p.remote.topic for p in attempt.slots.values() if p.spread}
         for topic in attempt.lane_topics - used:
             attempt.lane_topics.discard(topic)
-            if not any(lane[0] == topic for lane in left.lanes):
+            if topic not in told:
                 self._forget_lanes(topic)
 
     def note_stop(self, attempt: Attempt, slot: int, stop: Stop, *, spent: bool) -> None:
@@ -204,9 +210,10 @@ class Roster:
         if partition is None:
             return
         if spent or partition.spread:
-            # The next writer starts with new sequences.
+            # The next writer starts with new sequences. Lanes that other partitions write to are whole: where one is
+            # not, all of its topic stop.
             partition.identity = None
-            self._forget_lanes(partition.remote.topic)
+            self._end_lanes(attempt)
         partition.clean = partition.identity is not None
         self.stop(partition, stop)
 

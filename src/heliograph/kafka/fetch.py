@@ -95,10 +95,17 @@ class Session:
     asked_at: float | None = None
     correlation: int = 0
     frame: memoryview | None = None
+    buffer: bytearray = field(default_factory=bytearray)
 
     @property
     def waiting(self) -> bool:
         return self.asked_at is not None
+
+    def keep(self, frame: memoryview) -> None:
+        """Receive later responses into the memory of this one."""
+        owner = frame.obj
+        if isinstance(owner, bytearray):
+            self.buffer = owner
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +129,6 @@ class Fetcher:
         self._paused: set[int] = set()
         self._by_key: dict[tuple[bytes | str, int], int] = {}
         self._sessions: dict[int, Session] = {}
-        self._buffer = bytearray(0)
         self._ended: dict[int, str] = {}
 
     def add(self, subjects: Iterable[Subject]) -> None:
@@ -253,8 +259,8 @@ class Fetcher:
     def collect(self, readable: Container[int], room: Room = no_room) -> list[Session]:
         """Receive and send what can be; return the sessions of which a whole response is there, to be taken.
 
-        A response is received into what `room` offers for its size; else the buffer is this fetcher's own and
-        holds until the next response is received.
+        A response is received into what `room` offers for its size, or else into memory of its own. Without a `room`
+        it holds until that broker's next response is received.
         """
         whole = []
         for session in list(self._sessions.values()):
@@ -264,11 +270,14 @@ class Fetcher:
             if channel.fileno() in readable or channel.pending():
                 try:
                     channel.flush()
-                    session.frame = channel.poll_frame(self._buffer, room)
+                    kept = session.buffer if room is no_room else bytearray()
+                    session.frame = channel.poll_frame(kept, room)
                 except OSError as exc:
                     self._end(session, exc)
                     continue
                 if session.frame is not None:
+                    if room is no_room:
+                        session.keep(session.frame)
                     whole.append(session)
                     continue
             patience = self._limits.wait.total_seconds() + REQUEST_TIMEOUT.total_seconds()
@@ -289,9 +298,6 @@ class Fetcher:
         """Return a session's response, or None where the session itself was lost."""
         buffer, session.frame, session.asked_at = session.frame, None, None
         assert buffer is not None, "a session is taken when it is whole"
-        owner = buffer.obj
-        if isinstance(owner, bytearray) and len(owner) > len(self._buffer):
-            self._buffer = owner
         if _I32.unpack_from(buffer)[0] != session.correlation:
             raise CorruptRecord(f"broker {session.node} answered another request than the one sent")
         error, sections = self._decode(session, buffer)

@@ -141,7 +141,6 @@ class Producer:
         ] = {}  # lanes with batches that do not get further for the moment
         self.unstored_bytes = 0  # of batches that were offered and are not acknowledged
         self._retry_at = 0.0
-        self._buffer = bytearray(1 << 16)
 
     @property
     def idle(self) -> bool:
@@ -277,7 +276,8 @@ class Producer:
         while self._flying.get(node):
             try:
                 channel.flush()
-                frame = channel.poll_frame(self._buffer)
+                # Memory of its own: an answer that is there in part only must outlast those of other brokers.
+                frame = channel.poll_frame(bytearray())
             except OSError as exc:
                 self._lose(node, self._describe(node, exc))
                 return answered

@@ -263,6 +263,9 @@ class Ping:
 Note: TypeAlias = Hello | Report | Left | Stopped | Foreign | Fenced | Ping
 
 
+_SENSELESS = (KeyError, TypeError, ValueError, AttributeError)
+
+
 def encode_message(message: Order | Note) -> bytes:
     """Return a message as a line."""
     kind = type(message).__name__
@@ -272,8 +275,14 @@ def encode_message(message: Order | Note) -> bytes:
 
 
 def decode_order(line: bytes) -> Order:
-    """Return what the driver said."""
-    kind, content = _open(line)
+    """Return what the driver said; raise CorruptRecord for anything else."""
+    try:
+        return _order(*_open(line))
+    except _SENSELESS as exc:
+        raise _refuse("an order", line, exc) from exc
+
+
+def _order(kind: str, content: dict[str, Any]) -> Order:
     match kind:
         case "Take":
             return Take(
@@ -291,15 +300,20 @@ def decode_order(line: bytes) -> Order:
         case "Welcome":
             return _welcome(content)
         case _:
-            raise CorruptRecord(f"a driver gave an order of the kind {kind!r}")
+            raise ValueError(f"no order is of the kind {kind[:40]!r}")
 
 
 def decode_note(line: bytes) -> Note:
     """Return what a task said; raise CorruptRecord for anything else."""
     try:
         return _note(*_open(line))
-    except (KeyError, TypeError, ValueError, AttributeError) as exc:
-        raise CorruptRecord(f"a note of {len(line)} bytes makes no sense ({exc})") from exc
+    except _SENSELESS as exc:
+        raise _refuse("a note", line, exc) from exc
+
+
+def _refuse(what: str, line: bytes, exc: Exception) -> CorruptRecord:
+    # Its words may repeat what came, which may be long.
+    return CorruptRecord(f"{what} of {len(line)} bytes makes no sense ({str(exc)[:200]})")
 
 
 def _note(kind: str, content: dict[str, Any]) -> Note:

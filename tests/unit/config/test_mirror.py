@@ -71,8 +71,8 @@ def test_a_flow_has_the_defaults_of_mm2_and_ours(file: Path) -> None:
     assert flow.offset_storage == StorageTopic(flow.target_admin, "mm2-offsets.A.internal", 25, 3)
     assert flow.offset_flush_interval == timedelta(seconds=5)
     assert (flow.isolation_level, flow.auto_offset_reset) == ("read_committed", "earliest")
-    assert (flow.epoch, flow.chunk_max_bytes) == (timedelta(minutes=10), 4194304)
-    assert (flow.on_loss, flow.max_in_flight_requests) == ("stop", 5)
+    assert (flow.chunk_max_bytes, flow.max_in_flight_requests) == (4194304, 5)
+    assert flow.on_loss == "stop"
     assert flow.source.client_id == "A->B|MirrorSourceConnector|replication-consumer"
     assert flow.target_admin.client_id == "A->B|MirrorSourceConnector|replication-target-admin"
     assert flow.checkpoints.emit_enabled
@@ -209,10 +209,6 @@ MISTAKES = [
         "mm2.properties:5: tasks.max=2 # two: a whole number from 1 to 2147483647.",
     ),
     (
-        ONE_FLOW + "epoch.seconds=4",
-        "mm2.properties:5: epoch.seconds=4: a whole number from 5 to 86400.",
-    ),
-    (
         ONE_FLOW + "max.in.flight.requests=6",
         "mm2.properties:5: max.in.flight.requests=6: a whole number from 1 to 5.",
     ),
@@ -293,6 +289,14 @@ WARNINGS = [
         "B.offset.flush.intervall.ms: not a known key and ignored; the nearest is B.offset.flush.interval.ms",
     ),
     ("qqq=1", "qqq: not a known key and ignored"),
+    (
+        "epoch.seconds=4",
+        "epoch.seconds: ignored, tasks run until they are told to end, and hand partitions over meanwhile",
+    ),
+    (
+        "A->B.epoch.seconds=600",
+        "A->B.epoch.seconds: ignored, tasks run until they are told to end, and hand partitions over meanwhile",
+    ),
     (
         "A.topics=x",
         "A.topics: ignored, it is not a cluster's key; write topics or SOURCE->A.topics",

@@ -14,7 +14,6 @@ RECORDED = json.loads(Path("tests/golden/connect/answers.json").read_text())["an
 GOOD = {"name": "x", "connector.class": "Mirror", "source.cluster.alias": "A"}
 OURS = {
     "use.defaults.from",
-    "epoch.seconds",
     "chunk.max.bytes",
     "partition.fetch.max.bytes",
     "max.in.flight.requests",

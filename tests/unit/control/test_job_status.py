@@ -5,13 +5,15 @@ import pytest
 
 from heliograph.config.flow import FlowConfig
 from heliograph.control.flow_status import Spread, status_at_rest
-from heliograph.control.job_status import spread_of, with_job, with_tally
-from heliograph.wire.lease_messages import JobOptions, Limits
-from heliograph.driving.job import FlowJob
-from heliograph.policy.latency import Window, taken
+from heliograph.control.job_status import partition_statuses, spread_of, with_job, with_tally
+from heliograph.driving.job import FlowJob, JobOptions
 from heliograph.driving.lease_server import LeaseServer
-from heliograph.driving.partitions import Partition
-from heliograph.model import Endpoint, Flow, Position, TopicPartition
+from heliograph.driving.ownership import Ownership
+from heliograph.driving.partitions import Partition, Stop
+from heliograph.driving.rights import Exclusive
+from heliograph.model import Endpoint, Flow, Position, StopKind, TopicPartition
+from heliograph.policy.latency import Window, taken
+from heliograph.wire.lease_messages import Limits
 
 
 def test_a_window_that_ran_dry_still_tells_the_last_value() -> None:
@@ -31,10 +33,16 @@ def partition(topic: str, index: int = 0, topic_id: str = "1") -> Partition:
 @pytest.fixture
 def job() -> Iterator[FlowJob]:
     nowhere = Endpoint("B", (("localhost", 1),))
-    limits = Limits(45, 4 << 20, 2 << 20, 5, 256 << 10, read_committed=True)
-    options = JobOptions(Flow("A", "B"), "A->B", nowhere, nowhere, "id", limits, slices=1)
+    limits = Limits(4 << 20, 2 << 20, 5, 256 << 10, read_committed=True)
+    options = JobOptions(Flow("A", "B"), "A->B", nowhere, nowhere, limits, slices=2)
     with closing(LeaseServer()) as leases:
-        yield FlowJob(options, leases, lambda *_: None, lambda *_: None)
+        yield FlowJob(
+            options,
+            leases,
+            Exclusive(Ownership("id")),
+            on_fatal=lambda *_: None,
+            on_runs=lambda *_: None,
+        )
 
 
 def test_what_is_told_by_topic_is_of_the_topics_there_are_and_the_flow_counts_all(
@@ -49,3 +57,25 @@ def test_what_is_told_by_topic_is_of_the_topics_there_are_and_the_flow_counts_al
 
     assert (status.records, status.bytes, status.topics) == (20, 200, 2)
     assert status.copied == {"kept": (10, 100), "new": (0, 0)}
+
+
+def test_a_flow_tells_of_the_tasks_that_hold_partitions_and_of_what_went_between_them(
+    job: FlowJob, config: FlowConfig
+) -> None:
+    job.assign([partition("one"), partition("two")])
+    job.tally.handovers += 3
+
+    status = with_job(with_tally(status_at_rest(config), job.tally), job)
+
+    assert (status.tasks, status.handovers, len(status.slices)) == (0, 3, 2)
+    assert status.waiting == ()
+
+
+def test_a_partition_that_has_stopped_is_told_with_its_kind(job: FlowJob) -> None:
+    stopped = partition("one")
+    stopped.stop = Stop(StopKind.TOO_LARGE, 0, "a record is too large", 0.0)
+    job.assign([stopped, partition("two")])
+
+    told = {each.topic: (each.stopped, each.stop_kind) for each in partition_statuses(job)}
+
+    assert told == {"one": ("a record is too large", "too-large"), "two": (None, None)}

@@ -13,11 +13,11 @@ from heliograph.control.flow_status import (
 )
 from heliograph.control.metrics import Limits, Observer, Page, Snapshot
 from heliograph.control.usage import Usage
-from heliograph.policy.latency import BOUNDS_MS
 from heliograph.flows.schedule import ChoreStatus
 from heliograph.flows.upkeep import GroupStatus
-from heliograph.model import SparkProgress, TopicPartition
+from heliograph.model import TopicPartition
 from heliograph.policy import metrics
+from heliograph.policy.latency import BOUNDS_MS
 from heliograph.policy.metrics import METRICS
 from heliograph.wire.mirror_records import Checkpoint
 
@@ -30,7 +30,7 @@ FLOW = FlowStatus(
     records=300,
     bytes=3000,
     lag=15,
-    epochs=4,
+    tasks=2,
     latency_ms=(20, 150),
     verdicts={"pass": 7, "merge": 5, "foreign": 2},
     stopped={"t-1": "gone"},
@@ -46,8 +46,7 @@ FULL = replace(
     restarts=2,
     losses={"loss": 1},
     latency_counts=tuple(range(len(BOUNDS_MS) + 1)),
-    epoch_pause_seconds=1.5,
-    spark=SparkProgress(9, 120, 45.5),
+    handovers=3,
     copied={"t": (200, 2000)},
 )
 AGES = Spread(4, 1, 9, 5)
@@ -247,6 +246,13 @@ def test_a_topic_counts_what_its_flow_counted_whatever_became_of_its_partitions(
     page = Observer().page(snapshot(0, FULL, partitions={"A->B": [partition(records=3, bytes=4)]}))
     assert page[metrics.TOPIC_RECORDS] == {("A", "B", "t"): 200}
     assert page[metrics.TOPIC_BYTES] == {("A", "B", "t"): 2000}
+
+
+def test_tasks_at_work_and_partitions_handed_over_are_told() -> None:
+    page = Observer().page(snapshot(0, FULL))
+    assert page[metrics.FLOW_TASKS] == {("A", "B"): 2}
+    assert page[metrics.FLOW_HANDOVERS] == {("A", "B"): 3}
+    assert page[metrics.FLOW_RESTARTS] == {("A", "B"): 2}
 
 
 def test_partitions_that_are_stopped_are_counted_by_kind() -> None:

@@ -13,7 +13,7 @@ from heliograph.driving.job import FlowJob
 from heliograph.driving.lease_server import LeaseServer
 from heliograph.driving.partitions import Partition, Stop
 from heliograph.flows.upkeep import TopicUpkeep
-from heliograph.model import Position, TopicPartition
+from heliograph.model import Position, StopKind, TopicPartition
 
 UNUSED = cast(Any, None)
 
@@ -28,39 +28,39 @@ def open_job(runner: FlowRunner) -> FlowJob:
     return runner._open_job(UNUSED, TopicUpkeep(runner._config), None)
 
 
-def partition(kind: str, index: int = 0, remote_id: str = "r1") -> Partition:
+def partition(kind: StopKind, index: int = 0, remote_id: str = "r1") -> Partition:
     place = TopicPartition("t", index)
     stop = Stop(kind, 50, "so it is", time.monotonic())
     return Partition(place, "s1", place, remote_id, 1 << 20, Position(50, 50), stop=stop)
 
 
-@pytest.mark.parametrize("kind", ["loss", "made-anew", "untracked", "target-truncated"])
+@pytest.mark.parametrize("kind", [kind for kind in StopKind if kind.is_loss])
 def test_a_partition_that_stops_for_a_loss_is_an_alarm_by_its_kind_once(
-    runner: FlowRunner, kind: str
+    runner: FlowRunner, kind: StopKind
 ) -> None:
     job = open_job(runner)
     for _ in range(3):  # a refresh finds it as it was
         job.assign([partition(kind), partition(kind, 1)])
         runner._raise_alarms(job)
-    assert runner.status().losses == {kind: 2}
+    assert runner.status().losses == {kind.value: 2}
 
     again = open_job(runner)
     again.assign([partition(kind), partition(kind, 1)])
     runner._raise_alarms(again)
-    assert runner.status().losses == {kind: 2}
+    assert runner.status().losses == {kind.value: 2}
 
 
 def test_a_topic_that_is_made_anew_once_more_is_another_alarm(runner: FlowRunner) -> None:
     job = open_job(runner)
     for remote_id in ("r1", "r2"):
-        job.assign([partition("made-anew", remote_id=remote_id)])
+        job.assign([partition(StopKind.MADE_ANEW, remote_id=remote_id)])
         runner._raise_alarms(job)
     assert runner.status().losses == {"made-anew": 2}
 
 
-@pytest.mark.parametrize("kind", ["out-of-range", "lost-topic", "lost-remote", "too-large"])
+@pytest.mark.parametrize("kind", [kind for kind in StopKind if not kind.is_loss])
 def test_what_is_tried_again_or_not_looked_into_yet_is_no_loss(
-    runner: FlowRunner, kind: str
+    runner: FlowRunner, kind: StopKind
 ) -> None:
     job = open_job(runner)
     job.assign([partition(kind)])
@@ -68,17 +68,22 @@ def test_what_is_tried_again_or_not_looked_into_yet_is_no_loss(
     assert runner.status().losses == {}
 
 
+def test_an_alarm_is_given_for_four_kinds_of_loss() -> None:
+    names = {kind.value for kind in StopKind if kind.is_loss}
+    assert names == {"loss", "made-anew", "untracked", "target-truncated"}
+
+
 def test_a_job_made_anew_counts_on(runner: FlowRunner) -> None:
     before = open_job(runner)
     before.tally.add("t", 7, 70)
     before.tally.verdicts["pass"] += 3
     before.tally.latency.add(20, 7)
-    before.tally.epochs = 4
+    before.tally.handovers = 4
     runner._job = open_job(runner)
     runner._job.tally.add("t", 1, 10)
 
     status = runner.status()
 
-    assert (status.records, status.bytes, status.epochs) == (8, 80, 4)
+    assert (status.records, status.bytes, status.handovers) == (8, 80, 4)
     assert status.verdicts == {"pass": 3}
     assert sum(status.latency_counts) == 7

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from heliograph.copying.packing import Packer, RecordTooLarge, pass_batch, reencode
-from heliograph.copying.slot import Slot, open_slot
+from heliograph.copying.slot import Slot
 from heliograph.kafka.produce import Outgoing
 from heliograph.wire.record_batch import (
     HEADER_SIZE,
@@ -18,7 +18,7 @@ from heliograph.wire.record_batch import (
 )
 from heliograph.wire.records import RawRecord, encode_body
 from heliograph.wire.unpack import unpack
-from tests.unit.dataplane.lanes import Batches, make_share
+from tests.unit.copying.lanes import Batches, make_slot
 
 CODECS = range(5)
 GZIP, LZ4 = 1, 3
@@ -34,7 +34,7 @@ batch_lists = st.lists(
 
 
 def slot_of(limit: int = 1 << 20, sequence: int = 0) -> Slot:
-    return open_slot(make_share(limit, sequence), None)
+    return make_slot(limit, sequence)
 
 
 def joined(outgoing: Outgoing) -> memoryview:

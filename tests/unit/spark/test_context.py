@@ -19,3 +19,10 @@ def test_spark_starts_from_the_archive_of_its_classes_where_there_is_one(
 
     assert f"-XX:SharedArchiveFile={archive_place()}" in plan_settings(2, {})[JAVA]
     assert plan_settings(2, {JAVA: "-Xss1m"})[JAVA] == "-Xss1m"
+
+
+def test_a_local_spark_has_a_core_for_each_task_and_fails_a_slice_at_once() -> None:
+    settings = plan_settings(5, {})
+    assert settings["spark.master"] == "local[5]"
+    assert settings["spark.task.maxFailures"] == "1", "a slice is started again by its driver"
+    assert settings["spark.python.daemon.module"] == "heliograph.spark.daemon"

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from heliograph.dataplane import jvm
+from heliograph.spark import jvm
 from heliograph.spark.context import plan_settings
 
 
@@ -56,7 +56,6 @@ def test_the_jvm_is_told_what_the_settings_say() -> None:
     assert f"@{jvm.options_place()}" in command
     jars = command[command.index("-cp") + 1]
     assert "spark-core_" in jars
-    assert "spark-mllib_" not in jars
 
 
 def test_what_is_set_for_the_jvm_alone_is_gone_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:

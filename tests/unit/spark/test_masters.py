@@ -1,9 +1,9 @@
 import pytest
 
 from heliograph.cli.spark import parse_spark
+from heliograph.errors import ConfigError
 from heliograph.spark.context import plan_settings
 from heliograph.spark.masters import archives, driver_host, is_local, lease_place, plan_cluster
-from heliograph.errors import ConfigError
 
 STANDALONE = {"spark.master": "spark://one:7077,two:7077", "spark.driver.host": "driver.example"}
 

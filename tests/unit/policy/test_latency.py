@@ -2,7 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from heliograph.policy.latency import BOUNDS_MS, LatencyBuckets, Taken, Window, taken
+from heliograph.policy.latency import BOUNDS_MS, LatencyBuckets, Window, taken
+from heliograph.wire.lease_messages import Taken
 
 measured = st.lists(
     st.tuples(st.floats(-5, 100_000, allow_nan=False), st.integers(1, 50)), max_size=30

@@ -1,0 +1,62 @@
+"""A reader whose broker's answers a test writes itself."""
+
+from collections.abc import Callable, Iterable
+from typing import Any, cast
+
+from heliograph.copying.reader import Reader
+from heliograph.kafka.cluster import Topic
+from heliograph.kafka.fetch import Response, Section, Session
+from heliograph.model import Endpoint
+from heliograph.wire.lease_messages import Limits, Stopped
+from tests.unit.copying.lanes import make_share
+from tests.unit.copying.targets import LIMITS
+
+
+class Leaderless:
+    """Brokers of which none leads anything."""
+
+    endpoint = Endpoint("A", (("127.0.0.1", 1),))
+
+    def channel(self, node: int) -> None:
+        raise AssertionError(f"nobody leads, so nobody connects to {node}")
+
+    def describe(self, names: Iterable[str]) -> dict[str, Topic]:
+        del names
+        return {}
+
+    def drop(self, node: int) -> None:
+        pass
+
+
+def reader_of(
+    partitions: int,
+    on_stop: Callable[[Stopped], None] = lambda _: None,
+    limits: Limits = LIMITS,
+) -> Reader:
+    """Return a reader that asks nobody; each of its partitions has the same leader."""
+    reader = Reader(Leaderless(), limits, on_stop)
+    session = Session(1, cast("Any", None), 13)
+    reader._fetcher._sessions[1] = session
+    for slot in range(partitions):
+        reader.take(make_share(slot=slot), 500, -1)
+        reader._fetcher._settle(reader._fetcher._subjects[slot], session)
+    return reader
+
+
+def section(slot: int, start: int = 0, end: int = 0, **told: Any) -> Section:
+    """Return what a response says of a partition whose log ends at 900."""
+    plain = Section(slot, 0, 900, 900, 0, (), start, end)
+    return plain._replace(**told)
+
+
+def response_of(batches: Iterable[bytes], copies: int = 1, **told: Any) -> Response:
+    """Return a response in which so many partitions have the same batches."""
+    records = b"".join(batches)
+    size = len(records)
+    sections = [section(slot, slot * size, (slot + 1) * size, **told) for slot in range(copies)]
+    return Response(memoryview(records * copies), sections)
+
+
+def answer_of(*sections: Section) -> Response:
+    """Return a response without records."""
+    return Response(memoryview(b""), list(sections))

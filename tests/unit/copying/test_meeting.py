@@ -1,0 +1,220 @@
+"""What a predecessor stored is skipped, and nothing else: comparisons of tails, without brokers."""
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from heliograph.copying import meeting
+from heliograph.copying.meeting import Comparison, ForeignRecords, Met, _open
+from heliograph.errors import CorruptRecord
+from heliograph.kafka.tail import Tail, TailBatch, body_digest, fingerprint
+from heliograph.model import Position, StopKind
+from heliograph.wire.lease_messages import Foreign, Share, Stopped
+from heliograph.wire.record_batch import HEADER_SIZE, read_header
+from heliograph.wire.records import RawRecord, encode_body
+from tests.unit.copying.lanes import Batches, make_share
+
+GZIP = 1
+bodies = st.lists(
+    st.binary(max_size=20).map(lambda v: encode_body(b"k", v)), min_size=1, max_size=6
+)
+
+
+def twin_of(batch: bytes) -> TailBatch:
+    view = memoryview(batch)
+    return fingerprint(read_header(view, 0), view[HEADER_SIZE:])
+
+
+class Target:
+    """A remote partition whose records are read in windows; holes are where markers are."""
+
+    def __init__(self) -> None:
+        self.digests: dict[int, int] = {}
+        self.asked: list[tuple[int, int]] = []
+
+    def hold(self, downstream: int, records: Sequence[RawRecord]) -> None:
+        self.digests |= {downstream + i: body_digest(r) for i, r in enumerate(records)}
+
+    def read(self, start: int, end: int) -> list[tuple[int, int]]:
+        self.asked.append((start, end))
+        return [(at, found) for at, found in sorted(self.digests.items()) if start <= at < end]
+
+
+def compare(share: Share, end: int, *batches: tuple[int, TailBatch]) -> Comparison:
+    found = _open(share, Tail(end, list(batches)))
+    assert isinstance(found, Comparison)
+    return found
+
+
+def by_record(target: Target, end: int, records: Sequence[RawRecord]) -> Comparison:
+    """Return a comparison with a tail of merged records, whose batches have no twin on the source."""
+    target.hold(40, records)
+    return compare(make_share(), end, (40, TailBatch(end - 40, 999, 0)))
+
+
+def test_twins_are_skipped_by_the_batch_and_nothing_is_read_of_the_target() -> None:
+    source, target = Batches(), Target()
+    one, _ = source.write([b"\1\1\0"] * 3)
+    two, _ = source.write([b"\1\1\0"] * 2)
+    found = compare(make_share(), 45, (40, twin_of(one)), (43, twin_of(two)))
+
+    found.meet(memoryview(one), target.read)
+    halfway = found.is_over
+    found.meet(memoryview(two), target.read)
+
+    assert (halfway, found.is_over) == (False, True)
+    assert (found.read_to, found.end, found.runs) == (505, 45, [(500, 40, 5)])
+    assert target.asked == []
+
+
+def test_only_the_exact_next_batch_of_the_tail_is_a_twin() -> None:
+    source, target = Batches(), Target()
+    one, first = source.write([encode_body(b"k", b"1")] * 3)
+    two, second = source.write([encode_body(b"k", b"2")] * 2)
+    target.hold(40, [*first, *second])
+    found = compare(make_share(), 45, (40, TailBatch(3, 100, 1)), (43, twin_of(two)))
+
+    found.meet(memoryview(one), target.read)
+    assert target.asked == [(40, 45)], "from there on it is compared by the record"
+    found.meet(memoryview(two), target.read)
+
+    assert found.is_over
+    assert found.runs == [(500, 40, 5)]
+
+
+def test_records_of_the_tail_are_skipped_and_the_rest_is_not() -> None:
+    target = Target()
+    batch, records = Batches().write([encode_body(None, v) for v in (b"a", b"b", b"c")])
+    found = by_record(target, 42, records[:2])
+
+    found.meet(memoryview(batch), target.read)
+
+    assert found.is_over
+    assert (found.read_to, found.runs) == (502, [(500, 40, 2)])
+
+
+def test_a_batch_that_begins_before_the_position_is_compared_from_there_on() -> None:
+    target = Target()
+    batch, records = Batches(497).write([encode_body(None, b"%d" % i) for i in range(6)])
+    found = by_record(target, 42, records[3:5])
+
+    found.meet(memoryview(batch), target.read)
+
+    assert (found.is_over, found.read_to, found.runs) == (True, 502, [(500, 40, 2)])
+
+
+def test_a_whole_twin_from_before_the_position_is_compared_by_the_record() -> None:
+    target = Target()
+    batch, records = Batches(498).write([encode_body(None, b"%d" % i) for i in range(4)])
+    target.hold(40, records[2:])
+    found = compare(make_share(), 44, (40, twin_of(batch)))
+
+    found.meet(memoryview(batch), target.read)
+
+    assert found.runs == [(500, 40, 2)]
+
+
+def test_other_records_in_the_tail_are_foreign() -> None:
+    target = Target()
+    batch, _ = Batches().write([encode_body(None, b"a"), encode_body(None, b"b")])
+    others = [RawRecord(0, 0, 0, encode_body(None, v)) for v in (b"a", b"x")]
+    found = by_record(target, 42, others)
+
+    with pytest.raises(ForeignRecords, match=r"A.t-0.*differ at upstream offset 501"):
+        found.meet(memoryview(batch), target.read)
+
+
+def test_a_rotten_source_batch_is_corrupt_and_not_foreign() -> None:
+    batch, records = Batches().write([encode_body(None, b"abc")])
+    target = Target()
+    found = by_record(target, 41, records)
+    rotten = bytearray(batch)
+    rotten[-2] ^= 1
+
+    with pytest.raises(CorruptRecord):
+        found.meet(memoryview(rotten), target.read)
+    assert target.asked == []
+
+
+def test_a_tail_with_deleted_offsets_is_not_compared() -> None:
+    share = make_share()
+
+    found = _open(share, Tail(45, [], missing=5))
+
+    assert isinstance(found, Met)
+    assert found.position == Position(500, 45)
+    assert isinstance(found.foreign, Foreign)
+    assert "5 offsets after it were deleted" in found.foreign.reason
+
+
+def test_a_tail_without_records_is_passed_at_once() -> None:
+    assert _open(make_share(), Tail(41)) == Met(0, Position(500, 41))
+
+
+def test_a_target_that_ends_before_the_position_was_truncated() -> None:
+    found = _open(make_share(), Tail(39))
+
+    assert isinstance(found, Stopped)
+    assert (found.kind, found.upstream) == (StopKind.TRUNCATED, 500)
+    assert "ended at 40 and now ends at 39" in found.reason
+
+
+def test_bodies_of_a_tail_are_read_in_windows_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(meeting, "_BODIES", 25)
+    source, target = Batches(), Target()
+    written = [source.write([encode_body(None, b"%d" % i)] * 20) for i in range(3)]
+    found = by_record(target, 100, [r for _, records in written for r in records])
+
+    for batch, _ in written:
+        assert not found.is_over
+        found.meet(memoryview(batch), target.read)
+
+    assert target.asked == [(40, 65), (65, 90), (90, 100)]
+    assert (found.is_over, found.runs) == (True, [(500, 40, 60)])
+
+
+def test_a_window_that_holds_markers_alone_is_passed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(meeting, "_BODIES", 2)
+    target = Target()
+    batch, records = Batches().write([encode_body(None, b"%d" % i) for i in range(3)])
+    target.hold(40, records[:1])
+    target.hold(45, records[1:])
+    found = compare(make_share(), 47, (40, TailBatch(3, 9, 9)))
+
+    found.meet(memoryview(batch), target.read)
+
+    assert found.is_over
+    assert (found.read_to, found.runs) == (503, [(500, 40, 1), (501, 45, 2)])
+
+
+@given(st.data(), st.lists(st.tuples(bodies, st.sampled_from([0, GZIP])), min_size=1, max_size=8))
+def test_what_the_tail_holds_is_skipped_and_all_else_is_left(
+    data: st.DataObject, given_: list[tuple[list[bytes], int]]
+) -> None:
+    """A predecessor passed some batches as they were, merged others, and died somewhere in between."""
+    source, target = Batches(), Target()
+    written = [source.write(contents, codec) for contents, codec in given_]
+    stored = data.draw(st.integers(1, len(written)))
+    tail: list[tuple[int, TailBatch]] = []
+    downstream = 40
+    expected: list[tuple[int, int, int]] = []
+    for batch, records in written[:stored]:
+        passed = data.draw(st.booleans())
+        tail.append((downstream, twin_of(batch) if passed else TailBatch(len(records), 0, 0)))
+        target.hold(downstream, records)
+        expected.append((records[0].offset, downstream, len(records)))
+        downstream += len(records) + data.draw(st.sampled_from([0, 0, 2]))  # markers
+    found = compare(make_share(), downstream, *tail)
+
+    met = 0
+    while not found.is_over:
+        found.meet(memoryview(written[met][0]), target.read)
+        met += 1
+
+    assert met == stored
+    assert found.read_to == written[stored - 1][1][-1].offset + 1
+    assert sum(count for _, _, count in found.runs) == sum(count for _, _, count in expected)
+    placed = {up + i: down + i for up, down, count in expected for i in range(count)}
+    assert {up + i: down + i for up, down, count in found.runs for i in range(count)} == placed

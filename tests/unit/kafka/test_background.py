@@ -1,0 +1,150 @@
+"""What takes time, in threads of its own: the loop hears of it by a bell. No broker is there."""
+
+import select
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+
+from heliograph.errors import ClusterUnreachable, ConfigError, KafkaFault
+from heliograph.kafka.background import Background, Bell
+from heliograph.kafka.brokers import await_any
+from heliograph.kafka.cluster import Topic
+from heliograph.model import Endpoint
+from tests.clusters import eventually
+
+
+@pytest.fixture
+def bell() -> Iterator[Bell]:
+    with closing(Bell()) as made:
+        yield made
+
+
+def rings(bell: Bell, within: float = 10) -> bool:
+    return bool(await_any({bell.fileno(): select.POLLIN}, within))
+
+
+@pytest.fixture
+def nowhere() -> Endpoint:
+    """A cluster at a port where nobody listens."""
+    with closing(socket.create_server(("127.0.0.1", 0))) as closed:
+        port: int = closed.getsockname()[1]
+    return Endpoint("B", (("127.0.0.1", port),))
+
+
+def test_a_bell_rings_when_an_errand_is_over_and_until_it_is_silenced(bell: Bell) -> None:
+    go = threading.Event()
+
+    def work() -> int:
+        go.wait(30)
+        return 7
+
+    errand = bell.start(work, "work")
+    assert not rings(bell, 0)
+    assert not errand.is_over
+    go.set()
+
+    assert rings(bell)
+    assert (errand.is_over, errand.result()) == (True, 7)
+    assert rings(bell, 0), "nobody has listened yet"
+    bell.silence()
+    assert not rings(bell, 0)
+    bell.silence()
+
+
+def test_what_an_errand_raises_is_raised_by_its_result(bell: Bell) -> None:
+    def work() -> None:
+        raise ConfigError("no such file")
+
+    errand = bell.start(work, "work")
+    assert rings(bell)
+    with pytest.raises(ConfigError, match="no such file"):
+        errand.result()
+
+
+def test_a_bell_that_was_closed_is_rung_in_vain(bell: Bell) -> None:
+    del bell
+    other = Bell()
+    other.close()
+    other.ring()
+
+
+def test_a_cluster_that_does_not_answer_is_told_by_the_next_ask(
+    bell: Bell, nowhere: Endpoint
+) -> None:
+    with closing(Background(nowhere, bell)) as brokers:
+        assert brokers.describe({"t"}) is None, "nothing here waits"
+        assert rings(bell)
+        with pytest.raises(ClusterUnreachable):
+            brokers.describe({"t"})
+        assert brokers.describe({"t"}) is None, "it is asked again"
+        assert rings(bell)
+
+
+def test_a_broker_that_cannot_be_reached_is_told_and_not_tried_again_at_once(
+    bell: Bell, nowhere: Endpoint
+) -> None:
+    with closing(Background(nowhere, bell)) as brokers:
+        brokers._addresses = {1: nowhere.bootstrap[0]}
+        assert brokers.channel(1) is None
+        assert rings(bell)
+        with pytest.raises(KafkaFault, match="connect to B at"):
+            brokers.channel(1)
+        bell.silence()
+        assert brokers.channel(1) is None
+        assert not brokers._opening, "there is a pause between two tries"
+        brokers._not_before[1] = 0.0
+        assert brokers.channel(1) is None
+        assert rings(bell)
+
+
+def test_a_broker_that_nobody_has_heard_of_is_a_fault_that_may_pass(
+    bell: Bell, nowhere: Endpoint
+) -> None:
+    with closing(Background(nowhere, bell)) as brokers:
+        assert brokers.channel(9) is None
+        assert rings(bell)
+        with pytest.raises(KafkaFault) as missing:
+            brokers.channel(9)
+        assert missing.value.retriable
+
+
+class Described(Background):
+    """A cluster that is described by what a test says, and counts how often."""
+
+    asked = 0
+
+    def _ask(self, names: frozenset[str]) -> dict[str, Topic]:
+        del names
+        self.asked += 1
+        return {}
+
+
+def test_what_was_asked_a_moment_ago_is_not_asked_again(
+    bell: Bell, nowhere: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("heliograph.kafka.background._FRESH", 3600.0)
+    with closing(Described(nowhere, bell)) as brokers:
+        brokers.describe({"t", "u"})
+        assert rings(bell)
+        bell.silence()
+        for _ in range(5):
+            assert brokers.describe({"t"}) == {}
+        assert brokers.asked == 1
+        assert brokers.describe({"v"}) is None, "another topic is"
+        assert rings(bell)
+        assert brokers.describe({"v"}) == {}
+        assert brokers.asked == 2
+
+
+def test_leaders_are_taken_from_an_old_answer_for_a_moment_only(
+    bell: Bell, nowhere: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("heliograph.kafka.background._FRESH", -1.0)
+    with closing(Described(nowhere, bell)) as brokers:
+        brokers.describe({"t"})
+        assert rings(bell)
+        assert brokers.describe({"t"}) is None
+        eventually(lambda: brokers.asked == 2)

@@ -1,0 +1,90 @@
+"""Where responses are received, with brokers that send them in pieces."""
+
+from collections.abc import Iterable
+from uuid import UUID
+
+from heliograph.kafka.fetch import Fetcher, FetchLimits, Response, Session, Subject
+from heliograph.model import TopicPartition
+from tests.fuzz.liar import fetched, section
+from tests.unit.kafka.channels import Two
+
+
+def fetcher_of(brokers: Two) -> Fetcher:
+    fetcher = Fetcher(brokers, FetchLimits())
+    for index in range(2):
+        fetcher.add([Subject(index, TopicPartition("t", index), UUID(int=1), 0)])
+    assert fetcher.place() == {}
+    return fetcher
+
+
+def ask(fetcher: Fetcher, brokers: Two, *records: bytes) -> None:
+    fetcher.ask()
+    for index, its in enumerate(records):
+        brokers.channels[index].answer(b"\0" + fetched(13, section(its, index=index)))
+
+
+def taken(fetcher: Fetcher, sessions: Iterable[Session]) -> list[memoryview]:
+    """Return the records of some responses, as views of what was received."""
+    found = []
+    for session in sessions:
+        response = fetcher.take(session)
+        assert isinstance(response, Response)
+        (one,) = response.sections
+        found.append(response.buffer[one.start : one.end])
+    return found
+
+
+def test_responses_of_two_brokers_that_come_in_turns_are_received_apart() -> None:
+    brokers = Two()
+    fetcher = fetcher_of(brokers)
+    for first, second in [(b"a" * 3000, b"b" * 2000), (b"c" * 1000, b"d" * 2500)]:
+        ask(fetcher, brokers, first, second)
+        brokers.channels[0].arrive(0.5)
+        assert fetcher.collect({0}) == []
+        brokers.channels[1].arrive()
+        assert [bytes(view) for view in taken(fetcher, fetcher.collect({1}))] == [second]
+        brokers.channels[0].arrive()
+        assert [bytes(view) for view in taken(fetcher, fetcher.collect({0}))] == [first]
+
+
+def test_responses_that_are_whole_together_are_taken_one_after_the_other() -> None:
+    brokers = Two()
+    fetcher = fetcher_of(brokers)
+    for _ in range(2):
+        ask(fetcher, brokers, b"a" * 3000, b"b" * 3000)
+        for channel in brokers.channels:
+            channel.arrive()
+        sessions = fetcher.collect({0, 1})
+        assert [bytes(view) for view in taken(fetcher, sessions)] == [b"a" * 3000, b"b" * 3000]
+
+
+def test_where_there_is_no_room_a_response_gets_memory_of_its_own() -> None:
+    """What came before is held: its batches are not stored yet."""
+    brokers = Two()
+    fetcher = fetcher_of(brokers)
+    pool = [bytearray(10_000)]
+
+    def room(_size: int) -> memoryview | None:
+        return memoryview(pool.pop()) if pool else None
+
+    held: list[memoryview] = []
+    for letter in b"abcd":
+        ask(fetcher, brokers, bytes([letter]) * 3000, bytes([letter]) * 2000)
+        for channel in brokers.channels:
+            channel.arrive()
+        held += taken(fetcher, fetcher.collect({0, 1}, room))
+
+    assert [set(bytes(view)) for view in held] == [{letter} for letter in b"aabbccdd"]
+    assert [len(view) for view in held] == [3000, 2000] * 4
+
+
+def test_without_a_room_memory_is_used_again_for_the_broker_s_next_response() -> None:
+    brokers = Two()
+    fetcher = fetcher_of(brokers)
+    memory = set()
+    for _ in range(5):
+        ask(fetcher, brokers, b"a" * 3000, b"b" * 3000)
+        for channel in brokers.channels:
+            channel.arrive()
+        memory |= {id(view.obj) for view in taken(fetcher, fetcher.collect({0, 1}))}
+    assert len(memory) == 2
