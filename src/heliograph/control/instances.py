@@ -4,7 +4,6 @@ import logging
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from datetime import timedelta
 from typing import Protocol
 
 from heliograph.config.fields import Part
@@ -18,6 +17,7 @@ from heliograph.control.flow_status import (
     status_at_rest,
 )
 from heliograph.control.job_status import with_tally
+from heliograph.control.patience import STOP
 from heliograph.control.runner import FlowRunner
 from heliograph.driving.lease_server import LeaseServer
 from heliograph.driving.tally import Tally
@@ -29,7 +29,6 @@ from heliograph.spark.engine import Engine
 
 log = logging.getLogger(__name__)
 
-_PATIENCE = timedelta(seconds=12)
 _TASKS = "org.apache.kafka.connect.mirror."
 
 
@@ -82,7 +81,7 @@ class SourceInstance:
 
     def stop(self) -> None:
         self._runner.stop()
-        self._runner.join(_PATIENCE.total_seconds())
+        self._runner.join(STOP.total_seconds())
         if self._runner.is_alive():
             log.warning("%s does not end, probably because a cluster does not answer", self._runner)
 
@@ -122,7 +121,7 @@ class ScheduleInstance:
         self.schedule.start()
 
     def stop(self) -> None:
-        self.schedule.stop(_PATIENCE)
+        self.schedule.stop(STOP)
 
     def report(self) -> Report:
         chores = self.schedule.status()

@@ -18,6 +18,7 @@ from heliograph.control.flow_status import FlowStatus, PartitionStatus, State, s
 from heliograph.control.job_status import partition_statuses, with_job, with_tally
 from heliograph.control.jobs import make_job, settle_transactions
 from heliograph.control.losses import look_into_losses, raise_alarms
+from heliograph.control.patience import DRAIN, LAST_SAVE, UPKEEP
 from heliograph.control.positions import offsets_of, open_partition, resume_returned
 from heliograph.control.tenure import Tenure
 from heliograph.driving.hands import Rights
@@ -52,11 +53,8 @@ _TICK = 0.25
 _FIRST_BACKOFF = timedelta(seconds=1)
 _LONGEST_BACKOFF = timedelta(seconds=15)
 _SETTLED = timedelta(seconds=60)
-_DRAIN = timedelta(seconds=8)
 _SAVE = timedelta(seconds=3)
-_LAST_SAVE = timedelta(seconds=2)
 _TROUBLE = timedelta(seconds=3)
-_UPKEEP = timedelta(seconds=2)
 _HELD = timedelta(seconds=2)
 
 
@@ -114,6 +112,7 @@ class FlowRunner(threading.Thread):
         self._known: dict[TopicPartition, SourceOffset] = {}
         self._spreads: dict[str, tuple[str, int]] = {}
         self._tenure = Tenure(config)
+        self._missed: set[str] = set()  # topics that were not on the source at the last refresh
 
     def run(self) -> None:
         """Work until stopped, with a growing pause after each failure. The supervisor's thread target."""
@@ -223,11 +222,11 @@ class FlowRunner(threading.Thread):
                 self._state, self._reason = State.RUNNING, None
                 self._tend(desk)
             finally:
-                upkeep.stop(_UPKEEP)
-                drained = job.stop(_DRAIN)
+                upkeep.stop(UPKEEP)
+                drained = job.stop(DRAIN)
                 self._tenure.stop()
                 if self._fatal is None:  # else the positions are somebody else's now
-                    self._save(desk, _LAST_SAVE, released=drained and self._stopping.is_set())
+                    self._save(desk, LAST_SAVE, released=drained and self._stopping.is_set())
                 if not drained and self._fatal is None:
                     log.warning(
                         "flow=%s stopped before all it had read was written. Nothing is lost: "
@@ -328,12 +327,18 @@ class FlowRunner(threading.Thread):
             self._complain("topics could not be refreshed", exc)
 
     def _prune(self, desk: _Desk) -> None:
-        """Forget runs of records that the source no longer has."""
+        """Forget runs of records, and of topics, that the source no longer has."""
         held = {p.source for p in desk.job.partitions()}
         long_ones = [p for p in desk.runs.long_ones() if p in held]
+        gone = desk.runs.topics_known() - {p.topic for p in held}
         try:
             if long_ones:
                 desk.runs.prune(find_offsets(desk.source, long_ones, EARLIEST).found)
+            if gone:
+                # Asked by name: a topic that we may not see is an error, and not gone.
+                gone -= desk.source.describe(gone).keys()
+            desk.runs.drop(gone & self._missed)
+            self._missed = gone
         except MirrorError as exc:
             # It only saves space, and is tried again at the next refresh.
             log.warning("flow=%s old runs could not be pruned: %s", self._config.flow, exc)

@@ -62,7 +62,9 @@ class Copier:
         self._source = Background(welcome.source, self._bell)
         self._target = Background(welcome.target, self._bell)
         self._reader = Reader(self._source, welcome.limits, self._halt)
-        self._writer = Writer(self._target, welcome, self._note_stop, self._note_foreign)
+        self._writer = Writer(
+            self._target, welcome, self._note_stop, self._note_foreign, self._note_forgotten
+        )
         self._meeting = Meeting(
             welcome.source,
             welcome.target,
@@ -77,6 +79,7 @@ class Copier:
         self._committed: dict[int, SlotWritten] = {}
         self._leaving: set[int] = set()
         self._stopped: list[Stopped] = []
+        self._forgotten: dict[int, str] = {}
         self._paused: set[int] = set()
         self._ending = False
         self._room = 2 * welcome.limits.chunk_bytes
@@ -131,6 +134,7 @@ class Copier:
             self._go_on()
         self._writer.producer.collect(ready)
         self._tell_stops()
+        self._return_forgotten()
         self._reader.collect(ready, self._deliver, room=self._has_room)
         self._send()
         self._reader.ask(room=self._has_room)
@@ -328,6 +332,9 @@ class Copier:
     def _note_stop(self, stop: Stopped) -> None:
         self._stopped.append(stop)
 
+    def _note_forgotten(self, slot: int, reason: str) -> None:
+        self._forgotten[slot] = reason
+
     def _note_foreign(self, foreign: Foreign) -> None:
         self._lease.send(foreign)
 
@@ -363,6 +370,19 @@ class Copier:
                 self._writer.leave(stop.slot)
             self._forget(stop.slot)
             self._lease.send(stop)
+
+    def _return_forgotten(self) -> None:
+        """Give slots back whose broker forgot what was written: the next writer looks at their tails."""
+        if not self._forgotten:
+            return
+        self._report()
+        forgotten, self._forgotten = self._forgotten, {}
+        for slot, reason in forgotten.items():
+            if slot in self._writer.slots:
+                self._reader.leave(slot)
+                self._writer.leave(slot)
+                self._forget(slot)
+                self._lease.send(Left((slot,), behind=True, trouble=reason))
 
     def _hand_over(self) -> None:
         """Hand over the slots that are to be left and have nothing on the way."""

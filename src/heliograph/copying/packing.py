@@ -13,7 +13,7 @@ from heliograph.copying.slot import Slot
 from heliograph.errors import MirrorError
 from heliograph.kafka.produce import Outgoing
 from heliograph.model import ProducerIdentity
-from heliograph.policy.batches import Verdict, judge
+from heliograph.policy.batches import Verdict, is_small, judge
 from heliograph.wire.compression import UnfoldsTooFar, compress, decompress
 from heliograph.wire.primitives import Buffer
 from heliograph.wire.record_batch import (
@@ -83,7 +83,11 @@ class Packer:
             verdict = Verdict.PASS
         self._verdicts[verdict.value] += 1
         if header is None or verdict is Verdict.REENCODE:
-            yield from self.add_records(view, unpack(view))
+            records = unpack(view)
+            if alone or not is_small(len(records), len(view)):
+                yield from self.add_records(view, records)
+            else:
+                yield from self._merge_records(view, records)
             return
         payload = view[HEADER_SIZE:]
         if verdict is Verdict.PASS:
@@ -134,9 +138,18 @@ class Packer:
         codec = read_header(view, 0).codec if view[MAGIC_AT] >= 2 else 0
         yield from reencode(self._slot, records, codec, next_offset_of(view, 0))
 
+    def _merge_records(self, view: memoryview, records: Sequence[RawRecord]) -> Iterator[Outgoing]:
+        """Collect the records of a small batch that cannot be passed as it is."""
+        codec = read_header(view, 0).codec if view[MAGIC_AT] >= 2 else 0
+        merge = self._merge
+        if merge is None or merge.codec != codec or merge.size + len(view) > self._room:
+            yield from self.flush()
+            merge = self._merge = _Merge(codec)
+        merge.add_records(records, next_offset_of(view, 0))
+
     def flush(self) -> Iterator[Outgoing]:
         """Yield what was collected for merging, if anything."""
-        if self._merge is not None and self._merge.batches:
+        if self._merge is not None and self._merge.builder.count:
             yield self._merge.finish(self._slot)
         self._merge = None
 
@@ -182,6 +195,19 @@ class _Merge:
         self.upstream = header.next_offset
         self.builder.add_batch(plain, header.records, header.base_offset, header.base_timestamp)
 
+    def add_records(self, records: Sequence[RawRecord], upstream: int) -> None:
+        """Add the records of a batch that ends before `upstream`: encoded again, even if no others follow."""
+        for record in records:
+            self.builder.add(record.timestamp, record.attributes, record.body)
+        for first, count in spans_of(records) if records else ():
+            if self.spans and sum(self.spans[-1]) == first:
+                self.spans[-1] = self.spans[-1][0], self.spans[-1][1] + count
+            else:
+                self.spans.append((first, count))
+        self.first = None
+        self.batches += 1
+        self.upstream = upstream
+
     def add_lone(self, data: bytes, at: int, room: int) -> tuple[int, bool]:
         """Add ordinary one-record batches from `at` on; return where they end, and whether it is full."""
         if not self.batches and len(data) - at >= HEADER_SIZE:
@@ -198,8 +224,7 @@ class _Merge:
 
     def finish(self, slot: Slot) -> Outgoing:
         """Return what was collected: a lone batch passed as it is, several as one."""
-        if self.batches == 1:
-            assert self.first is not None
+        if self.batches == 1 and self.first is not None:
             return pass_batch(slot, *self.first)
         plain = self.builder.finish()
         payload = compress(self.codec, plain) if self.codec else plain

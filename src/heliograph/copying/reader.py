@@ -35,6 +35,7 @@ _BUFFERS = 4
 _RESPONSE_HEADS = 256 << 10  # beside its records, what a response says of thousands of partitions
 _REST_PER_OFFSET, _OFFSETS, _LONGEST_REST = 0.002, 2, 0.01
 _REST = 2.0
+_DOUBT = 5.0  # seconds that a topic may be unknown to brokers and still be there
 
 Deliver = Callable[[memoryview, ChunkSection], None]
 
@@ -63,6 +64,7 @@ class Reader:
         self._small = min(limits.chunk_bytes, limits.partition_bytes) // 8
         self._place_at = self._ask_at = 0.0
         self._away: dict[int, str] = {}  # why partitions have no leader, by slot
+        self._doubts: dict[int, float] = {}  # since when the topics of slots are unknown
         self._refused: dict[int, str] = {}  # what their leader answered last
 
     def take(self, share: Share, position: int, epoch: int) -> None:
@@ -80,6 +82,7 @@ class Reader:
         self._shares.pop(slot, None)
         self._away.pop(slot, None)
         self._refused.pop(slot, None)
+        self._doubts.pop(slot, None)
 
     def pause(self, slot: int) -> None:
         """Read no more of a partition until `resume`."""
@@ -189,6 +192,7 @@ class Reader:
                 self._failed(section)
                 continue
             self._refused.pop(section.slot, None)
+            self._doubts.pop(section.slot, None)
             if section.parted >= 0:
                 self._parted(section)
                 continue
@@ -248,16 +252,23 @@ class Reader:
         if error == OFFSET_OUT_OF_RANGE:
             self._stop(slot, StopKind.OUT_OF_RANGE, "the source no longer has this offset")
         elif error in LOST_TOPIC:
-            self._stop(
-                slot,
-                StopKind.LOST_TOPIC,
-                f"{source.topic} is not on the source, or was deleted and recreated",
-            )
+            self._doubt(slot, error)
         elif is_retriable(error):
             self._refused[slot] = f"{source}: the source answers {error_name(error)}"
             self._fetcher.lost_leader([slot])
         else:
             self._stop(slot, StopKind.REFUSED, f"the source answered {error_name(error)}")
+
+    def _doubt(self, slot: int, error: int) -> None:
+        """Stop a partition whose topic is unknown for some seconds; a broker that has just started may not know it yet."""
+        source = self._shares[slot].source
+        since = self._doubts.setdefault(slot, time.monotonic())
+        if time.monotonic() - since > _DOUBT:
+            reason = f"{source.topic} is not on the source, or was deleted and recreated"
+            self._stop(slot, StopKind.LOST_TOPIC, reason)
+            return
+        self._refused[slot] = f"{source}: the source answers {error_name(error)}"
+        self._fetcher.lost_leader([slot])
 
     def _parted(self, section: Section) -> None:
         """Stop where the source has other records now than those that were read."""

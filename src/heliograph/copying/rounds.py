@@ -28,6 +28,7 @@ from heliograph.wire.lease_messages import Foreign, Runs, Share, Stopped
 
 _WAIT = timedelta(milliseconds=500)
 _PAUSE = 1.0
+_UNKNOWN = 5.0  # seconds that a topic may be unknown to brokers and still be there
 _AT_END = (
     10.0  # seconds at a source's end after which it has no more: a new leader may lag for a moment
 )
@@ -72,6 +73,7 @@ class Round:
         self._going: dict[int, Comparison] = {}
         self._read_to: dict[int, int] = {}
         self._at_end_since: dict[int, float] = {}
+        self._unknown_since: dict[int, float] = {}
 
     def run(self, shares: Sequence[Share], wanted: Wanted) -> Iterator[tuple[int, Outcome]]:
         """Yield what came of each tail, by slot; of those that must be tried again nothing."""
@@ -186,14 +188,19 @@ class Round:
         if section.parted >= 0:
             reason = "the source is no longer the log that was read"
             return Stopped(slot, upstream, StopKind.OUT_OF_RANGE, reason, section.parted)
-        if error in LOST_TOPIC:
+        if error in LOST_TOPIC and self._is_lost(slot):
             reason = f"{share.source.topic} is not on the source, or was deleted and recreated"
             return Stopped(slot, upstream, StopKind.LOST_TOPIC, reason)
-        if is_retriable(error):
+        if is_retriable(error) or error in LOST_TOPIC:
             self._tell(Waits((slot,), f"{share.source}: the source answers {error_name(error)}"))
             self._fetcher.lost_leader([slot])
             return None
         return Stopped(slot, upstream, StopKind.REFUSED, f"the source answered {error_name(error)}")
+
+    def _is_lost(self, slot: int) -> bool:
+        """Whether a topic has been unknown for so long that it is gone."""
+        now = time.monotonic()
+        return now - self._unknown_since.setdefault(slot, now) > _UNKNOWN
 
     def _bodies_of(self, found: Comparison) -> ReadBodies:
         return lambda start, end: read_bodies(self._target, found.share.remote, start, end)

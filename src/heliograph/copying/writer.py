@@ -12,7 +12,7 @@ from heliograph.copying.packing import Packer, RecordTooLarge
 from heliograph.copying.sections import ChunkSection
 from heliograph.copying.slot import Slot, open_slot
 from heliograph.copying.spread import Spread
-from heliograph.errors import CorruptRecord
+from heliograph.errors import CorruptRecord, KafkaFault
 from heliograph.kafka.brokers import Brokers
 from heliograph.kafka.produce import Lane, Outgoing, Producer, Refused, Stored
 from heliograph.model import Position, StopKind
@@ -50,7 +50,12 @@ class Writer:
         welcome: Welcome,
         on_stop: Callable[[Stopped], None],
         on_foreign: Callable[[Foreign], None],
+        on_forgotten: Callable[[int, str], None],
     ) -> None:
+        """Take where to write; `on_forgotten` hears of slots whose broker forgot what was written to them."""
+        self._flow = welcome.flow
+        self._in_transactions = welcome.ledger is not None
+        self._on_forgotten = on_forgotten
         self._limits = welcome.limits
         self._on_stop = on_stop
         self._on_foreign = on_foreign
@@ -238,9 +243,17 @@ class Writer:
 
     def _refused(self, refused: Refused) -> None:
         reason = f"the target answered: {refused.reason}"
-        if refused.slot >= 0:
+        if refused.forgot and (refused.slot < 0 or self._in_transactions):
+            raise KafkaFault(f"produce for {self._flow}", refused.reason, retriable=True)
+        if refused.forgot:
+            self._on_forgotten(refused.slot, reason)
+        elif refused.slot >= 0:
             self._stop_at_once(self.slots[refused.slot], StopKind.REFUSED, reason)
-            return
+        else:
+            self._refuse_topic(refused, reason)
+
+    def _refuse_topic(self, refused: Refused, reason: str) -> None:
+        """Stop all partitions whose records may go to a lane that takes no more."""
         kind = StopKind.REFUSED if refused.may_pass else StopKind.REFUSED_FOR_GOOD
         remote, slots = self._spread.refused(refused.slot)
         for slot in slots:

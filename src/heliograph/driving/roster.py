@@ -190,6 +190,9 @@ class Roster:
             partition = attempt.release(slot)
             if partition is not None:
                 partition.clean = partition.identity is not None and not left.behind
+                if left.trouble:
+                    partition.retry_at = time.monotonic() + _FIRST_PAUSE
+                    self.note_waits(partition, f"{left.trouble}. Its remote tail is read again")
         for topic, index, sequence in left.lanes:
             remote = TopicPartition(topic, index)
             identity, _ = self._lanes[remote]

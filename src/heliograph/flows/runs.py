@@ -6,7 +6,7 @@ that a successor that starts at a saved position finds out the rest from the tar
 
 import logging
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from datetime import timedelta
 
 from heliograph.config.flow import FlowConfig
@@ -163,6 +163,19 @@ class RunStore:
         """Return the partitions of which something might be pruned."""
         with self._lock:
             return [p for p, found in self._maps.items() if len(found) > 1]
+
+    def topics_known(self) -> set[str]:
+        """Return the source topics of which runs are kept."""
+        with self._lock:
+            return {partition.topic for partition in self._maps}
+
+    def drop(self, topics: Container[str]) -> None:
+        """Forget topics that are gone; their rows are deleted at the next save."""
+        with self._lock:
+            for partition in [p for p in self._maps if p.topic in topics]:
+                for upstream in self._maps.pop(partition).bases():
+                    self._unsaved[encode_segment_key(partition, upstream)] = None
+                self._changed.discard(partition)
 
     def prune(self, log_starts: Mapping[TopicPartition, int]) -> None:
         """Forget what only tells of offsets that the source no longer has."""

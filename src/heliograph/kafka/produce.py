@@ -70,12 +70,16 @@ class Stored(NamedTuple):
 
 
 class Refused(NamedTuple):
-    """A batch that the target does not take; its partition cannot go on. It `may_pass` by itself."""
+    """A batch that the target does not take; its partition cannot go on. It `may_pass` by itself.
+
+    Where the broker `forgot` what was written before, only a look at the partition's end tells what is there.
+    """
 
     slot: int
     batch: Outgoing
     reason: str
     may_pass: bool = False
+    forgot: bool = False
 
 
 @dataclass(slots=True, eq=False)
@@ -320,9 +324,8 @@ class Producer:
         elif error in FENCED:
             raise FlowFenced(self._flow, str(lane.partition))
         elif error in (OUT_OF_ORDER_SEQUENCE, DUPLICATE_SEQUENCE):
-            # Nothing failed before this one, so the broker lost what it knew of us. A new attempt
-            # reads the target's tail and finds out what is there.
-            raise KafkaFault(f"produce to {lane.partition}", error_name(error), retriable=True)
+            # Nothing failed before this one, so the broker lost what it knew of us.
+            self._refuse(lane, error_name(error), forgot=True)
         elif self._in_transactions and error in LOST_TRANSACTION:
             raise KafkaFault(f"produce to {lane.partition}", error_name(error), retriable=True)
         elif is_retriable(error):
@@ -373,10 +376,12 @@ class Producer:
         lane.leader = NO_LEADER
         self._rest(lane)
 
-    def _refuse(self, lane: Lane, reason: str, *, may_pass: bool = False) -> None:
+    def _refuse(
+        self, lane: Lane, reason: str, *, may_pass: bool = False, forgot: bool = False
+    ) -> None:
         batch = lane.sent[0] if lane.sent else lane.waiting[0]
         self.abandon(lane.slot)
-        self._on_refused(Refused(lane.slot, batch, reason, may_pass))
+        self._on_refused(Refused(lane.slot, batch, reason, may_pass, forgot))
 
     def _trouble(self, lane: Lane, reason: str | None) -> None:
         if reason is not None:

@@ -2,7 +2,7 @@
 
 control batch, batch of an aborted transaction      DROP (they were never delivered)
 holes, LogAppendTime, delete horizon, old magic,
-larger than the target takes                        REENCODE (a consumer sees the same records)
+larger than the target takes                        REENCODE (a consumer sees the same records; small ones in common)
 small                                               MERGE with waiting neighbours, alone PASS
 anything else                                       PASS (the payload is not touched)
 """
@@ -40,9 +40,12 @@ def judge(header: BatchHeader, size: int, *, target_max_bytes: int) -> Verdict:
         or size > target_max_bytes
     ):
         return Verdict.REENCODE
-    if header.records <= SMALL_RECORDS and size <= SMALL_BYTES:
-        return Verdict.MERGE
-    return Verdict.PASS
+    return Verdict.MERGE if is_small(header.records, size) else Verdict.PASS
+
+
+def is_small(records: int, size: int) -> bool:
+    """Whether a batch is worth merging with its neighbours."""
+    return records <= SMALL_RECORDS and size <= SMALL_BYTES
 
 
 class AbortedTransactions:

@@ -64,6 +64,7 @@ class SyncQueue:
         self._pending: dict[TopicPartition, OffsetSync] = {}
         self._delayed: dict[TopicPartition, OffsetSync] = {}
         self._taken: dict[TopicPartition, OffsetSync] = {}
+        self._taken_first: dict[TopicPartition, OffsetSync] = {}
 
     def note(self, partition: TopicPartition, runs: Iterable[tuple[int, int, int]]) -> None:
         """Take in acknowledged runs, each (upstream, downstream, count), in the order of the source."""
@@ -91,6 +92,7 @@ class SyncQueue:
         firsts = [s for p, s in self._first.items() if self._pending.get(p) != s]
         taken = [*firsts, *self._pending.values()]
         self._taken.update(self._pending)
+        self._taken_first = dict(self._first)
         self._first.clear()
         self._pending.clear()
         return taken
@@ -100,9 +102,19 @@ class SyncQueue:
 
         An older sync sent after a newer one would read as a rewind and cost every reader its history.
         """
-        unsent = {s.partition: s for s in syncs if self._taken.get(s.partition) == s}
+        wanted = list(syncs)
+        unsent = {s.partition: s for s in wanted if self._taken.get(s.partition) == s}
         self._pending = {**unsent, **self._pending}
+        firsts = {s.partition: s for s in wanted if self._taken_first.get(s.partition) == s}
+        self._first = {**self._first, **firsts}
 
     def forget(self, partition: TopicPartition) -> None:
-        for per_partition in (self._states, self._pending, self._delayed, self._taken):
+        for per_partition in (
+            self._states,
+            self._first,
+            self._pending,
+            self._delayed,
+            self._taken,
+            self._taken_first,
+        ):
             per_partition.pop(partition, None)

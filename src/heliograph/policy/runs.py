@@ -132,6 +132,10 @@ class RunMap:
         for index in range(len(self)):
             yield self._segment(index)
 
+    def bases(self) -> list[int]:
+        """Return the upstream offsets that segments begin with, those included that were deleted and not saved."""
+        return [*self._gone, *self._ups, *(run.upstream for run in self._open[:1])]
+
     def turn(self, other: "RunMap") -> None:
         """Forget everything, and take what another map says, with its sides exchanged."""
         self.clear()

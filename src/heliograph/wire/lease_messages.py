@@ -218,12 +218,14 @@ class Report:
 class Left:
     """These slots are handed over: all that was read of them is stored, and reported before this.
 
-    `lanes` are the sequences of the lanes that this task uses no more. With `behind`, their tails were not met.
+    `lanes` are the sequences of the lanes that this task uses no more. With `behind`, the next task must look at their
+    tails: they were not met, or there is a `trouble` after which nobody knows what is stored.
     """
 
     slots: tuple[int, ...]
     lanes: tuple[tuple[str, int, int], ...] = ()
     behind: bool = False
+    trouble: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -344,7 +346,7 @@ def _hello(content: dict[str, Any]) -> Hello:
 
 def _left(content: dict[str, Any]) -> Left:
     lanes = tuple((topic, index, sequence) for topic, index, sequence in content["lanes"])
-    return Left(tuple(content["slots"]), lanes, content["behind"])
+    return Left(tuple(content["slots"]), lanes, content["behind"], content["trouble"])
 
 
 def _stopped(content: dict[str, Any]) -> Stopped:

@@ -7,10 +7,9 @@ from hypothesis import strategies as st
 
 from heliograph.copying.comparison import Comparison
 from heliograph.kafka.tail import TailBatch, body_digest
-from heliograph.model import UNKNOWN, Position
-from heliograph.wire.records import RawRecord, encode_body, join_records
+from heliograph.model import UNKNOWN, Position, ProducerIdentity
 from heliograph.wire.record_batch import build_header
-from heliograph.model import ProducerIdentity
+from heliograph.wire.records import RawRecord, encode_body, join_records
 from tests.unit.copying.lanes import make_share
 
 UPSTREAM, DOWNSTREAM = 500, 40
@@ -72,9 +71,7 @@ class Copied:
         return found
 
     def read(self, start: int, end: int) -> list[tuple[int, int]]:
-        return [
-            (at, body_digest(r)) for at, r in sorted(self.target.items()) if start <= at < end
-        ]
+        return [(at, body_digest(r)) for at, r in sorted(self.target.items()) if start <= at < end]
 
 
 NUMBERS = st.frozensets(st.integers(0, 30))
