@@ -72,7 +72,7 @@ def measure(
 ) -> list[Cost]:
     source, target = meter.source, meter.target
     names = [f"topic-{n:05}" for n in range(topics)]
-    assert not create_topics(source, [NewTopic(name, partitions, 1) for name in names])
+    assert not create_topics(source, [NewTopic(name, partitions, 1) for name in names]).refused
     await_topics(source, dict.fromkeys(names, partitions))
 
     def refresh() -> None:

@@ -21,7 +21,7 @@ from heliograph.driving.rights import Exclusive
 from heliograph.driving.tally import Tally
 from heliograph.errors import FlowHeld
 from heliograph.kafka.cluster import Cluster
-from heliograph.model import Flow, Position, StopKind, TopicPartition
+from heliograph.model import Flow, Position, ProducerIdentity, StopKind, TopicPartition
 from heliograph.policy.latency import BOUNDS_MS
 from heliograph.spark.engine import Engine
 from heliograph.wire.lease_messages import (
@@ -126,6 +126,10 @@ class Scene:
     held: str | None = None
     tasks_end: threading.Event = field(default_factory=threading.Event)
 
+    def own(self) -> ProducerIdentity:
+        """Return the identity that says whose the flow is."""
+        return self.ownership.record().identities[self.ownership.flow_id]
+
     def __post_init__(self) -> None:
         self.leases = self.stack.enter_context(closing(LeaseServer()))
         self.ownership = Ownership(self.topic)
@@ -180,12 +184,12 @@ class Proposal(Loads):
 
 def spread(job: FlowJob, plan: Plan) -> None:
     """Say which slice has which partitions, before there are tasks."""
-    job._slices = plan
+    job._roster.slices = plan
 
 
 def rebalance(job: FlowJob, plan: Plan) -> None:
     """Have a job move partitions from task to task."""
-    job._loads = Proposal(plan)
+    job._roster._loads = Proposal(plan)
     job.rebalance()
 
 
@@ -261,7 +265,7 @@ def test_a_later_attempt_ends_the_lease_of_the_one_before(scene: Scene) -> None:
 def test_what_an_attempt_says_that_was_replaced_counts_no_more(scene: Scene) -> None:
     job = scene.start([scene.partition()])
     before = scene.task(1).take()
-    line = job._attempts[0].line
+    line = job._roster.attempts[0].line
     second = scene.task(2)
     second.take()
 
@@ -502,13 +506,13 @@ def test_a_driver_that_slept_lets_tasks_write_again_once_it_knows_that_the_flow_
     job = scene.start([scene.partition()])
     task = scene.task(1)
     task.take()
-    before = scene.ownership.own
+    before = scene.own()
 
     sleep_long(job)
 
     eventually(job._pulse.is_regular)
     assert task.sync() == []
-    assert scene.ownership.own.epoch > before.epoch, "it has asked"
+    assert scene.own().epoch > before.epoch, "it has asked"
     assert scene.fatal == []
 
 

@@ -116,8 +116,9 @@ def test_a_tail_tells_what_lies_beyond_an_offset(target: LiveCluster, cluster: C
         writer.offer(*values)
     writer.drain()
 
-    tail = read_tails(cluster, {partition: 3})[partition]
-    whole = read_tails(cluster, {partition: 0})[partition]
+    ends = list_offsets(cluster, [partition], LATEST)
+    tail = read_tails(cluster, {partition: 3}, ends)[partition]
+    whole = read_tails(cluster, {partition: 0}, ends)[partition]
 
     assert [seen.records for _, seen in tail.batches] == [1]
     assert [(at, seen.records) for at, seen in whole.batches] == [(1, 2), (3, 1)]
@@ -248,7 +249,8 @@ def test_a_tail_that_was_deleted_whole_ends_the_scan(target: LiveCluster, cluste
     partition = TopicPartition(topic, 0)
     eventually(lambda: list_offsets(cluster, [partition], EARLIEST)[partition] == 5)
 
-    tail = read_tails(cluster, {partition: 0})[partition]
+    ends = list_offsets(cluster, [partition], LATEST)
+    tail = read_tails(cluster, {partition: 0}, ends)[partition]
 
     assert (tail.batches, tail.missing, tail.end) == ([], 5, 5)
 

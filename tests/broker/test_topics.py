@@ -55,7 +55,7 @@ def test_three_hundred_topics_are_mirrored_in_a_handful_of_requests(
     long = f"{prefix}.".ljust(LONGEST_NAME, "x")
     config = flow(tmp_path, source, target, rf"{prefix}\\..*")
     with both(source, target) as (here, there):
-        assert create_topics(here, [NewTopic(name, 4, 1) for name in [*names, long]]) == {}
+        assert create_topics(here, [NewTopic(name, 4, 1) for name in [*names, long]]).refused == {}
         await_topics(here, dict.fromkeys([*names, long], 4))
         here.calls.clear()
 
@@ -128,7 +128,7 @@ def test_settings_that_the_broker_refuses_are_told_by_topic(cluster: CountingClu
             NewTopic(good, 1, 1, {"cleanup.policy": "compact"}),
             NewTopic(bad, 1, 1, {"cleanup.policy": "shred"}),
         ],
-    )
+    ).refused
 
     assert list(refused) == [bad]
     assert refused[bad].error.startswith("INVALID_CONFIG: ")
@@ -142,7 +142,7 @@ def test_settings_that_the_broker_refuses_are_told_by_topic(cluster: CountingClu
 def test_a_topic_that_is_there_is_no_refusal(target: LiveCluster, cluster: CountingCluster) -> None:
     topic = target.create_topic(3)
 
-    assert create_topics(cluster, [NewTopic(topic, 5, 1)]) == {}
+    assert create_topics(cluster, [NewTopic(topic, 5, 1)]) == (frozenset(), {})
     assert target.partition_count(topic) == 3
 
 
@@ -171,9 +171,10 @@ def test_a_request_holds_no_more_partitions_than_a_controller_takes(
     prefix = unique_name()
     sizes = {f"{prefix}.{number}": count for number, count in enumerate([7, 2, 3, 1])}
 
-    refused = create_topics(cluster, [NewTopic(name, count, 1) for name, count in sizes.items()])
+    created = create_topics(cluster, [NewTopic(name, count, 1) for name, count in sizes.items()])
 
-    assert refused == {}
+    assert created.made == sizes.keys()
+    assert created.refused == {}
     found = await_topics(cluster, sizes)
     assert {name: len(topic.leaders) for name, topic in found.items()} == sizes
     assert cluster.calls["CreateTopics"] == 3

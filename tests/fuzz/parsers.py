@@ -314,7 +314,7 @@ _HERE = Endpoint(
     tls=Tls(truststore_location="t", keystore_key="k", key_password="p"),
     sasl=Sasl("PLAIN", (("username", "u"),), Tls()),
 )
-_LEDGER = lease_messages.Ledger("id", "offsets", 25, "c", "A", 1.5)
+_LEDGER = lease_messages.Ledger("id", "offsets", 25, "runs", "c", "A", 1.5)
 _SHARE = lease_messages.Share(
     slot=1,
     source=_PARTITION,

@@ -212,7 +212,7 @@ def open_tail(share: Share, tail: Tail) -> Comparison | Met | Stopped:
     if tail.end < position.downstream:
         reason = (
             f"{remote} ended at {position.downstream} and now ends at {tail.end}: "
-            "it was truncated or made anew"
+            "it was truncated, or deleted and recreated"
         )
         return Stopped(share.slot, position.upstream, StopKind.TRUNCATED, reason)
     found = Comparison(share, tail.end)

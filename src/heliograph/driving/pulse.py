@@ -1,6 +1,7 @@
 """Whether this process has been running all the time: one that was stopped, or swapped out, does not know what it missed."""
 
 import threading
+from collections.abc import Callable
 
 from heliograph.policy.elapsed import elapsed
 
@@ -11,14 +12,15 @@ _LONGEST = 6.0  # seconds without a beat that a busy machine explains
 class Pulse:
     """Beats once a second. After a gap it is irregular until somebody has looked around and says `resume`."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = elapsed) -> None:
+        self._clock = clock
         self._lock = threading.Lock()
-        self._beat_at = elapsed()
+        self._beat_at = self._clock()
         self._missed = False
         self._over = threading.Event()
 
     def start(self) -> None:
-        self._beat_at = elapsed()
+        self._beat_at = self._clock()
         threading.Thread(target=self._beat, name="pulse", daemon=True).start()
 
     def stop(self) -> None:
@@ -33,14 +35,14 @@ class Pulse:
     def resume(self) -> None:
         """Say that what may have happened in a gap is known now."""
         with self._lock:
-            self._beat_at = elapsed()
+            self._beat_at = self._clock()
             self._missed = False
 
     def _look(self) -> None:
-        self._missed = self._missed or elapsed() - self._beat_at > _LONGEST
+        self._missed = self._missed or self._clock() - self._beat_at > _LONGEST
 
     def _beat(self) -> None:
         while not self._over.wait(_BEAT):
             with self._lock:
                 self._look()
-                self._beat_at = elapsed()
+                self._beat_at = self._clock()

@@ -8,6 +8,7 @@ from typing import Any, cast
 import pytest
 
 from heliograph.config.flow import FlowConfig
+from heliograph.control.losses import raise_alarms
 from heliograph.control.runner import FlowRunner
 from heliograph.driving.job import FlowJob
 from heliograph.driving.lease_server import LeaseServer
@@ -41,12 +42,12 @@ def test_a_partition_that_stops_for_a_loss_is_an_alarm_by_its_kind_once(
     job = open_job(runner)
     for _ in range(3):  # a refresh finds it as it was
         job.assign([partition(kind), partition(kind, 1)])
-        runner._raise_alarms(job)
+        raise_alarms(job, runner.tally)
     assert runner.status().losses == {kind.value: 2}
 
     again = open_job(runner)
     again.assign([partition(kind), partition(kind, 1)])
-    runner._raise_alarms(again)
+    raise_alarms(again, runner.tally)
     assert runner.status().losses == {kind.value: 2}
 
 
@@ -54,7 +55,7 @@ def test_a_topic_that_is_made_anew_once_more_is_another_alarm(runner: FlowRunner
     job = open_job(runner)
     for remote_id in ("r1", "r2"):
         job.assign([partition(StopKind.MADE_ANEW, remote_id=remote_id)])
-        runner._raise_alarms(job)
+        raise_alarms(job, runner.tally)
     assert runner.status().losses == {"made-anew": 2}
 
 
@@ -64,7 +65,7 @@ def test_what_is_tried_again_or_not_looked_into_yet_is_no_loss(
 ) -> None:
     job = open_job(runner)
     job.assign([partition(kind)])
-    runner._raise_alarms(job)
+    raise_alarms(job, runner.tally)
     assert runner.status().losses == {}
 
 

@@ -90,10 +90,15 @@ class Scene:
 
     stops: list[Stopped] = field(default_factory=list)
     foreign: list[Foreign] = field(default_factory=list)
+    forgotten: dict[int, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.writer = Writer(
-            cast("Any", None), WELCOME, self.stops.append, on_foreign=self.foreign.append
+            cast("Any", None),
+            WELCOME,
+            self.stops.append,
+            on_foreign=self.foreign.append,
+            on_forgotten=self.forgotten.__setitem__,
         )
         self.target = cast("SlowTarget", self.writer.producer)
 

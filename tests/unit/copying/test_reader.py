@@ -86,7 +86,6 @@ def test_the_last_news_of_a_partition_that_was_left_are_told() -> None:
     ("told", "kind", "resume"),
     [
         ({"error": OFFSET_OUT_OF_RANGE}, StopKind.OUT_OF_RANGE, -1),
-        ({"error": UNKNOWN_TOPIC_ID}, StopKind.LOST_TOPIC, -1),
         ({"error": NOT_ALLOWED}, StopKind.REFUSED, -1),
         ({"parted": 480}, StopKind.OUT_OF_RANGE, 480),
     ],
@@ -103,6 +102,23 @@ def test_what_does_not_pass_stops_one_partition(
     assert (stop.slot, stop.upstream, stop.kind, stop.resume) == (0, 500, kind, resume)
     assert not stop.spent, "nothing was sent because of it"
     assert [reader._fetcher.fetches(slot) for slot in range(2)] == [False, True]
+
+
+def test_a_topic_that_is_unknown_for_a_moment_is_asked_for_again_and_then_counts_as_gone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stops: list[Stopped] = []
+    reader = reader_of(2, stops.append)
+
+    reader._index(answer_of(section(0, error=UNKNOWN_TOPIC_ID)))
+    assert stops == []
+    assert [slot for slot, _ in reader.waits()] == [0]
+    reader._index(answer_of(section(0)))
+    assert list(reader.waits()) == [], "a broker that has just started did not know it yet"
+
+    monkeypatch.setattr("heliograph.copying.reader._DOUBT", -1.0)
+    reader._index(answer_of(section(0, error=UNKNOWN_TOPIC_ID)))
+    assert [(s.slot, s.kind, s.spent) for s in stops] == [(0, StopKind.LOST_TOPIC, False)]
 
 
 def test_a_batch_of_no_size_stops_its_partition_before_it() -> None:

@@ -1,5 +1,4 @@
 import threading
-from types import SimpleNamespace
 from typing import cast
 
 import pytest
@@ -12,6 +11,9 @@ class Clock:
 
     def __init__(self) -> None:
         self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
 
 
 class Beats:
@@ -27,18 +29,14 @@ class Beats:
 
 
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    made = Clock()
-    monkeypatch.setattr(
-        "heliograph.driving.pulse.time", SimpleNamespace(monotonic=lambda: made.now)
-    )
-    return made
+def clock() -> Clock:
+    return Clock()
 
 
 def test_a_pulse_is_regular_until_a_beat_is_missed_and_then_until_somebody_looked_around(
     clock: Clock,
 ) -> None:
-    pulse = Pulse()
+    pulse = Pulse(clock)
     clock.now += 5
     assert pulse.is_regular(), "a busy machine"
     clock.now += 2
@@ -52,7 +50,7 @@ def test_a_pulse_is_regular_until_a_beat_is_missed_and_then_until_somebody_looke
 
 
 def test_a_gap_that_a_beat_ends_is_remembered(clock: Clock) -> None:
-    pulse = Pulse()
+    pulse = Pulse(clock)
     clock.now += 30
     pulse._over = cast("threading.Event", Beats(clock, count=1))
     pulse._beat()
@@ -61,7 +59,7 @@ def test_a_gap_that_a_beat_ends_is_remembered(clock: Clock) -> None:
 
 
 def test_a_pulse_that_beats_stays_regular(clock: Clock) -> None:
-    pulse = Pulse()
+    pulse = Pulse(clock)
     pulse._over = cast("threading.Event", Beats(clock, count=20, apart=5))
     pulse._beat()
 
@@ -69,7 +67,7 @@ def test_a_pulse_that_beats_stays_regular(clock: Clock) -> None:
 
 
 def test_a_pulse_beats_in_a_thread_that_ends() -> None:
-    pulse = Pulse()
+    pulse = Pulse(clock)
     pulse.start()
     assert pulse.is_regular()
     pulse.stop()

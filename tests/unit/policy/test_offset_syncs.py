@@ -128,7 +128,7 @@ def test_pending_syncs_are_taken_once_and_the_longest_waiting_first() -> None:
     assert queue.due() == []
 
 
-def test_a_sync_put_back_waits_first_unless_a_newer_one_is_pending() -> None:
+def test_syncs_put_back_wait_first_and_a_partition_s_first_stays_beside_a_newer_one() -> None:
     queue = SyncQueue(0)
     queue.note(P0, [(0, 0, 1)])
     queue.note(P1, [(0, 0, 1)])
@@ -136,7 +136,12 @@ def test_a_sync_put_back_waits_first_unless_a_newer_one_is_pending() -> None:
     queue.note(P2, [(0, 0, 1)])
     queue.note(P0, [(1, 1, 1)])
     queue.put_back(unsent)
-    assert queue.due() == [OffsetSync(P0, 1, 1), OffsetSync(P1, 0, 0), OffsetSync(P2, 0, 0)]
+    assert queue.due() == [
+        OffsetSync(P0, 0, 0),
+        OffsetSync(P0, 1, 1),
+        OffsetSync(P1, 0, 0),
+        OffsetSync(P2, 0, 0),
+    ]
 
 
 def test_a_sync_put_back_after_a_newer_one_was_taken_is_dropped() -> None:

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from heliograph.copying import meeting
-from heliograph.copying.meeting import Comparison, ForeignRecords, Met, _open
+from heliograph.copying import comparison
+from heliograph.copying.comparison import Comparison
+from heliograph.copying.rounds import Met, conclude, open_tail
 from heliograph.errors import CorruptRecord
 from heliograph.kafka.tail import Tail, TailBatch, body_digest, fingerprint
 from heliograph.model import Position, StopKind
@@ -43,7 +44,7 @@ class Target:
 
 
 def compare(share: Share, end: int, *batches: tuple[int, TailBatch]) -> Comparison:
-    found = _open(share, Tail(end, list(batches)))
+    found = open_tail(share, Tail(end, list(batches)))
     assert isinstance(found, Comparison)
     return found
 
@@ -65,7 +66,7 @@ def test_twins_are_skipped_by_the_batch_and_nothing_is_read_of_the_target() -> N
     found.meet(memoryview(two), target.read)
 
     assert (halfway, found.is_over) == (False, True)
-    assert (found.read_to, found.end, found.runs) == (505, 45, [(500, 40, 5)])
+    assert (found.position().upstream, found.end, found.runs) == (505, 45, [(500, 40, 5)])
     assert target.asked == []
 
 
@@ -92,7 +93,7 @@ def test_records_of_the_tail_are_skipped_and_the_rest_is_not() -> None:
     found.meet(memoryview(batch), target.read)
 
     assert found.is_over
-    assert (found.read_to, found.runs) == (502, [(500, 40, 2)])
+    assert (found.position().upstream, found.runs) == (502, [(500, 40, 2)])
 
 
 def test_a_batch_that_begins_before_the_position_is_compared_from_there_on() -> None:
@@ -102,7 +103,7 @@ def test_a_batch_that_begins_before_the_position_is_compared_from_there_on() -> 
 
     found.meet(memoryview(batch), target.read)
 
-    assert (found.is_over, found.read_to, found.runs) == (True, 502, [(500, 40, 2)])
+    assert (found.is_over, found.position().upstream, found.runs) == (True, 502, [(500, 40, 2)])
 
 
 def test_a_whole_twin_from_before_the_position_is_compared_by_the_record() -> None:
@@ -116,14 +117,19 @@ def test_a_whole_twin_from_before_the_position_is_compared_by_the_record() -> No
     assert found.runs == [(500, 40, 2)]
 
 
-def test_other_records_in_the_tail_are_foreign() -> None:
+def test_other_records_in_the_tail_are_foreign_and_what_follows_is_copied() -> None:
     target = Target()
     batch, _ = Batches().write([encode_body(None, b"a"), encode_body(None, b"b")])
     others = [RawRecord(0, 0, 0, encode_body(None, v)) for v in (b"a", b"x")]
     found = by_record(target, 42, others)
 
-    with pytest.raises(ForeignRecords, match=r"A.t-0.*differ at upstream offset 501"):
-        found.meet(memoryview(batch), target.read)
+    found.meet(memoryview(batch), target.read)
+    met = conclude(found)
+
+    assert met.position == Position(501, 42)
+    assert met.runs == ((500, 40, 1), (501, 42, 0))
+    assert met.foreign is not None
+    assert "A.t-0: 1 records after the last saved position are not those" in met.foreign.reason
 
 
 def test_a_rotten_source_batch_is_corrupt_and_not_foreign() -> None:
@@ -138,23 +144,23 @@ def test_a_rotten_source_batch_is_corrupt_and_not_foreign() -> None:
     assert target.asked == []
 
 
-def test_a_tail_with_deleted_offsets_is_not_compared() -> None:
+def test_a_tail_whose_offsets_were_all_deleted_is_copied_again() -> None:
     share = make_share()
 
-    found = _open(share, Tail(45, [], missing=5))
+    found = open_tail(share, Tail(45, [], missing=5))
 
     assert isinstance(found, Met)
     assert found.position == Position(500, 45)
     assert isinstance(found.foreign, Foreign)
-    assert "5 offsets after it were deleted" in found.foreign.reason
+    assert "5 records after the last saved position were deleted" in found.foreign.reason
 
 
 def test_a_tail_without_records_is_passed_at_once() -> None:
-    assert _open(make_share(), Tail(41)) == Met(0, Position(500, 41))
+    assert open_tail(make_share(), Tail(41)) == Met(0, Position(500, 41), ((500, 41, 0),))
 
 
 def test_a_target_that_ends_before_the_position_was_truncated() -> None:
-    found = _open(make_share(), Tail(39))
+    found = open_tail(make_share(), Tail(39))
 
     assert isinstance(found, Stopped)
     assert (found.kind, found.upstream) == (StopKind.TRUNCATED, 500)
@@ -162,7 +168,7 @@ def test_a_target_that_ends_before_the_position_was_truncated() -> None:
 
 
 def test_bodies_of_a_tail_are_read_in_windows_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(meeting, "_BODIES", 25)
+    monkeypatch.setattr(comparison, "BODIES", 25)
     source, target = Batches(), Target()
     written = [source.write([encode_body(None, b"%d" % i)] * 20) for i in range(3)]
     found = by_record(target, 100, [r for _, records in written for r in records])
@@ -176,7 +182,7 @@ def test_bodies_of_a_tail_are_read_in_windows_to_its_end(monkeypatch: pytest.Mon
 
 
 def test_a_window_that_holds_markers_alone_is_passed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(meeting, "_BODIES", 2)
+    monkeypatch.setattr(comparison, "BODIES", 2)
     target = Target()
     batch, records = Batches().write([encode_body(None, b"%d" % i) for i in range(3)])
     target.hold(40, records[:1])
@@ -186,7 +192,7 @@ def test_a_window_that_holds_markers_alone_is_passed(monkeypatch: pytest.MonkeyP
     found.meet(memoryview(batch), target.read)
 
     assert found.is_over
-    assert (found.read_to, found.runs) == (503, [(500, 40, 1), (501, 45, 2)])
+    assert (found.position().upstream, found.runs) == (503, [(500, 40, 1), (501, 45, 2)])
 
 
 @given(st.data(), st.lists(st.tuples(bodies, st.sampled_from([0, GZIP])), min_size=1, max_size=8))
@@ -214,7 +220,7 @@ def test_what_the_tail_holds_is_skipped_and_all_else_is_left(
         met += 1
 
     assert met == stored
-    assert found.read_to == written[stored - 1][1][-1].offset + 1
+    assert found.position().upstream == written[stored - 1][1][-1].offset + 1
     assert sum(count for _, _, count in found.runs) == sum(count for _, _, count in expected)
     placed = {up + i: down + i for up, down, count in expected for i in range(count)}
     assert {up + i: down + i for up, down, count in found.runs for i in range(count)} == placed
