@@ -404,7 +404,9 @@ class Fetcher:
         if not error:
             session.epoch = session.epoch % 0x7FFFFFFF + 1 if session_id else 0
             session.session_id = session_id
-        return error, [s for s in sections if s.slot in session.subjects]
+        # What is fresh was not asked for yet: an answer for its partition is to a slot that had it before.
+        subjects, fresh = session.subjects, session.fresh
+        return error, [s for s in sections if s.slot in subjects and s.slot not in fresh]
 
 
 def _topic_key(version: int, subject: Subject) -> bytes:
