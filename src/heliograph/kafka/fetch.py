@@ -91,7 +91,7 @@ class Session:
     epoch: int = 0
     subjects: dict[int, Subject] = field(default_factory=dict)
     fresh: set[int] = field(default_factory=set)
-    forgotten: dict[int, Subject] = field(default_factory=dict)
+    forgotten: dict[tuple[bytes, int], Subject] = field(default_factory=dict)
     asked_at: float | None = None
     correlation: int = 0
     frame: memoryview | None = None
@@ -100,6 +100,10 @@ class Session:
     @property
     def waiting(self) -> bool:
         return self.asked_at is not None
+
+    def key_of(self, subject: Subject) -> tuple[bytes, int]:
+        """Return what the broker knows a partition by: one that is asked for again is the same, whatever its slot."""
+        return _topic_key(self.version, subject), subject.partition.index
 
     def keep(self, frame: memoryview) -> None:
         """Receive later responses into the memory of this one."""
@@ -341,7 +345,7 @@ class Fetcher:
         self._homeless.discard(subject.slot)
         session.subjects[subject.slot] = subject
         session.fresh.add(subject.slot)
-        session.forgotten.pop(subject.slot, None)
+        session.forgotten.pop(session.key_of(subject), None)
 
     def _leave(self, subject: Subject) -> None:
         session = self._sessions.get(subject.leader)
@@ -350,7 +354,7 @@ class Fetcher:
         if session is not None:
             session.subjects.pop(subject.slot, None)
             session.fresh.discard(subject.slot)
-            session.forgotten[subject.slot] = subject
+            session.forgotten[session.key_of(subject)] = subject
 
     def _end(self, session: Session, why: OSError | None = None) -> None:
         self._sessions.pop(session.node, None)
@@ -400,7 +404,9 @@ class Fetcher:
         if not error:
             session.epoch = session.epoch % 0x7FFFFFFF + 1 if session_id else 0
             session.session_id = session_id
-        return error, [s for s in sections if s.slot in session.subjects]
+        # What is fresh was not asked for yet: an answer for its partition is to a slot that had it before.
+        subjects, fresh = session.subjects, session.fresh
+        return error, [s for s in sections if s.slot in subjects and s.slot not in fresh]
 
 
 def _topic_key(version: int, subject: Subject) -> bytes:
