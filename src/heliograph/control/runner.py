@@ -387,7 +387,9 @@ class FlowRunner(threading.Thread):
         for route in inventory.routes:
             start = begun.get(route.source)
             start = start or Start(route, held[route.source].position, Origin.RESUMED)
-            partitions.append(open_partition(start, made=route.remote.topic in inventory.made))
+            # What was at work before, here or elsewhere, may write to a topic that is there again.
+            made = start.origin is Origin.FRESH and route.remote.topic in inventory.made
+            partitions.append(open_partition(start, made=made))
         if job.assign(partitions):
             log.info(
                 "flow=%s copies topics=%d partitions=%d",

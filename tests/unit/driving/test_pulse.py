@@ -67,7 +67,7 @@ def test_a_pulse_that_beats_stays_regular(clock: Clock) -> None:
 
 
 def test_a_pulse_beats_in_a_thread_that_ends() -> None:
-    pulse = Pulse(clock)
+    pulse = Pulse()
     pulse.start()
     assert pulse.is_regular()
     pulse.stop()
