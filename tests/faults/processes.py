@@ -71,7 +71,7 @@ def start_a_second(scene: Scene) -> None:
     second.start()
     bench.copier = second
     try:
-        told = eventually(lambda: first.lines("FAILED (fenced)"), 90, second.tail)
+        told = eventually(lambda: first.lines("is fenced"), 90, second.tail)
         scene.say(told[0])
         assert "another" in told[0], told
         scene.recover()

@@ -9,9 +9,12 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
+from heliograph.client import MirrorClient
+from heliograph.client import TopicPartition as Partition
 from tests.clusters import LiveCluster, Record, eventually
-from tests.load import SteadyLoad
+from tests.load import SteadyLoad, account
 from tests.mirrors import Mirror, flow_properties, unique_alias
+from tests.places import read_places
 from tests.processes import send_to_all, tree, workers
 
 PARTITIONS = 4
@@ -116,3 +119,65 @@ def test_kills_beside_another_writer_lose_and_repeat_nothing(
     assert disorder == 0
     assert sum(record.value == _STRANGER for record in records) == stranger.produced
     assert not mirror.lines("ERROR")
+
+
+KILLS = 20
+
+
+def test_every_translated_offset_is_exact_after_kills(
+    source: LiveCluster, target: LiveCluster, tmp_path: Path
+) -> None:
+    """Positions were committed twice a second and runs saved every five, so a crash left a hole that groups skipped."""
+    topic, alias = source.create_topic(PARTITIONS), unique_alias()
+    remote = f"{alias}.{topic}"
+    mirror = Mirror(
+        tmp_path / "mirror",
+        {
+            **flow_properties(
+                (alias, source.bootstrap), ("B", target.bootstrap), topic, tasks_max="2"
+            ),
+            "B.exactly.once.source.support": "enabled",
+        },
+    )
+
+    def progress(records: int) -> None:
+        before = sum(target.end_offsets(remote))
+        eventually(lambda: sum(target.end_offsets(remote)) > before + records, 180, mirror.tail)
+
+    try:
+        with SteadyLoad(source, topic, PARTITIONS, rate=1000) as load:
+            mirror.start()
+            for turn in range(KILLS):
+                progress(300 + 137 * (turn % 7))
+                if turn % 2:
+                    send_to_all(workers(mirror.pid)[:1], signal.SIGKILL)
+                else:
+                    send_to_all(tree(mirror.pid), signal.SIGKILL)
+                    mirror.wait()
+                    mirror.start()
+            progress(500)
+            produced = load.stop()
+            places = eventually(
+                lambda: read_places(source, topic, target, remote), 180, mirror.tail
+            )
+        with MirrorClient(target.bootstrap) as client:
+
+            def wrong() -> list[str]:
+                maps = client.run_maps(alias)
+                found = []
+                for index, each in enumerate(places):
+                    runs = maps.get(Partition(topic, index))
+                    found += ["no runs"] if runs is None else each.wrong(runs)
+                return found
+
+            eventually(lambda: not wrong(), 60, wrong)
+        mirror.stop()
+    finally:
+        if mirror.is_alive:
+            send_to_all(tree(mirror.pid), signal.SIGKILL)
+    assert account(target, remote, produced, PARTITIONS) == {
+        "lost": 0,
+        "repeated": 0,
+        "out of order": 0,
+    }
+    assert not mirror.lines("lacks what")

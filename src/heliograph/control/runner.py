@@ -142,9 +142,9 @@ class FlowRunner(threading.Thread):
             return False
         except FlowFenced as exc:
             self._on_fatal("fenced", str(exc))
-            self._failed(str(exc))
         except MirrorError as exc:
-            self._failed(str(exc))
+            if self._fatal is None:
+                self._failed(str(exc))
         except Exception as exc:
             log.exception("flow=%s failed unexpectedly", self._config.flow)
             self._failed(f"{type(exc).__name__}: {exc}")
@@ -157,7 +157,8 @@ class FlowRunner(threading.Thread):
             return
         self._on_owned(False)
         self._failed(
-            f"{self._fatal} It is mirrored by {self._tenure.successor()}. This driver goes on when that one ends."
+            f"{self._tenure.successor()} mirrors this flow now. This driver writes nothing, and goes on when "
+            f"that one ends. ({self._fatal})"
         )
         if self._tenure.await_vacancy(self._stopping):
             log.warning(
@@ -468,7 +469,7 @@ class FlowRunner(threading.Thread):
     def _on_fatal(self, kind: str, reason: str) -> None:
         """Take note of a failure that a retry would only repeat. Called from a lease's thread."""
         if self._fatal is None and kind != "held":
-            log.error("flow=%s FAILED (%s): %s", self._config.flow, kind, reason)
+            log.error("flow=%s is fenced: %s", self._config.flow, reason)
         self._fatal = reason
 
     def _was_held(self) -> bool:
