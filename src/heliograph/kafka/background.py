@@ -171,6 +171,8 @@ class Background:
             self._metadata.close()
             raise
         self._addresses = self._metadata.addresses()
+        if self._closed:
+            self._metadata.close()
         return found
 
 

@@ -1,12 +1,12 @@
 """Two brokers whose answers come in pieces, when a test says so."""
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import cast
 from uuid import UUID
 
 from heliograph.kafka.cluster import Topic
-from heliograph.kafka.transport import Channel, Room, no_room
+from heliograph.kafka.transport import Channel, Part, Room, no_room
 from heliograph.model import Endpoint
 
 
@@ -17,6 +17,7 @@ class Pieces:
 
     def __init__(self, node: int) -> None:
         self.correlation = 0
+        self.sent: list[bytes] = []
         self._node = node
         self._answer = b""
         self._got = 0
@@ -68,8 +69,8 @@ class Pieces:
     def interest(self) -> int:
         return 1
 
-    def send(self, _parts: object) -> None:
-        pass
+    def send(self, parts: Sequence[Part]) -> None:
+        self.sent.append(b"".join(bytes(part) for part in parts))
 
 
 class Two:

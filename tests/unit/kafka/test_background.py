@@ -3,7 +3,7 @@
 import select
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 
 import pytest
@@ -11,7 +11,7 @@ import pytest
 from heliograph.errors import ClusterUnreachable, ConfigError, KafkaFault
 from heliograph.kafka.background import Background, Bell
 from heliograph.kafka.brokers import await_any
-from heliograph.kafka.cluster import Topic
+from heliograph.kafka.cluster import Cluster, Topic
 from heliograph.model import Endpoint
 from tests.clusters import eventually
 
@@ -148,3 +148,35 @@ def test_leaders_are_taken_from_an_old_answer_for_a_moment_only(
         assert rings(bell)
         assert brokers.describe({"t"}) is None
         eventually(lambda: brokers.asked == 2)
+
+
+class Slow(Cluster):
+    """A cluster that answers when a test says so, and notes that it was closed."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        super().__init__(endpoint)
+        self.may_answer = threading.Event()
+        self.closed = 0
+
+    def describe(self, names: Iterable[str] | None = None) -> dict[str, Topic]:
+        del names
+        self.may_answer.wait(30)
+        return {}
+
+    def close(self) -> None:
+        self.closed += 1
+        super().close()
+
+
+def test_who_is_still_asked_when_all_is_closed_is_left_when_it_answers(
+    bell: Bell, nowhere: Endpoint
+) -> None:
+    brokers = Background(nowhere, bell)
+    slow = brokers._metadata = Slow(nowhere)
+    assert brokers.describe({"t"}) is None
+    brokers.close()
+    assert not slow.closed, "it belongs to the thread that asks"
+
+    slow.may_answer.set()
+
+    eventually(lambda: slow.closed)

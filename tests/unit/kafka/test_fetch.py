@@ -1,5 +1,6 @@
 """Where responses are received, with brokers that send them in pieces."""
 
+import struct
 from collections.abc import Iterable
 from uuid import UUID
 
@@ -88,3 +89,70 @@ def test_without_a_room_memory_is_used_again_for_the_broker_s_next_response() ->
             channel.arrive()
         memory |= {id(view.obj) for view in taken(fetcher, fetcher.collect({0, 1}))}
     assert len(memory) == 2
+
+
+NOBODY_FORGOTTEN = b"\x01" + b"\x01\0"  # an empty array, no rack, no tagged fields
+
+
+def test_a_partition_that_is_asked_for_again_under_another_slot_is_not_forgotten() -> None:
+    """A broker forgets after it has added, so it would never send that partition again."""
+    brokers = Two()
+    fetcher = fetcher_of(brokers)
+    ask(fetcher, brokers, b"a", b"b")
+    fetcher.remove(0)
+    fetcher.add([Subject(7, TopicPartition("t", 0), UUID(int=1), 5)])
+    fetcher.place()
+    for channel in brokers.channels:
+        channel.arrive()
+    for session in fetcher.collect({0, 1}):
+        session.session_id = 9
+        fetcher.take(session)
+        session.session_id = 9
+
+    fetcher.ask()
+
+    again = brokers.channels[0].sent[-1]
+    assert struct.pack(">iiq", 0, -1, 5) in again
+    assert again.endswith(NOBODY_FORGOTTEN)
+
+
+def test_a_partition_that_is_wanted_no_more_is_forgotten_once() -> None:
+    brokers = Two()
+    fetcher = fetcher_of(brokers)
+    fetcher.add([Subject(7, TopicPartition("u", 0), UUID(int=2), 5)])
+    fetcher.place()
+    sent = []
+    for _ in range(3):
+        ask(fetcher, brokers, b"a", b"b")
+        for channel in brokers.channels:
+            channel.arrive()
+        for session in fetcher.collect({0, 1}):
+            fetcher.take(session)
+            session.session_id = 9
+        fetcher.remove(7)
+        sent.append(brokers.channels[0].sent[-1])
+
+    forgotten = b"\x02" + UUID(int=2).bytes + b"\x02" + struct.pack(">i", 0) + b"\0" + b"\x01\0"
+    assert [request.endswith(forgotten) for request in sent] == [False, True, False]
+
+
+def test_what_was_asked_for_by_another_slot_is_not_taken_for_the_new_one_s() -> None:
+    """It may begin far behind the new one's position: what lies between would be left out."""
+    brokers = Two()
+    fetcher = fetcher_of(brokers)
+    ask(fetcher, brokers, b"of slot 0", b"of slot 1")
+    fetcher.remove(0)
+    fetcher.add([Subject(7, TopicPartition("t", 0), UUID(int=1), 5)])
+    fetcher.place()
+    for channel in brokers.channels:
+        channel.arrive()
+    sections = []
+    for session in fetcher.collect({0, 1}):
+        response = fetcher.take(session)
+        assert response is not None
+        sections += [each.slot for each in response.sections]
+    assert sections == [1]
+
+    ask(fetcher, brokers, b"of slot 7", b"of slot 1")
+    brokers.channels[0].arrive()
+    assert [bytes(view) for view in taken(fetcher, fetcher.collect({0}))] == [b"of slot 7"]
