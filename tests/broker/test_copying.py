@@ -184,7 +184,7 @@ def test_a_partition_that_moves_under_load_loses_and_repeats_nothing(pair: Pair)
         rebalance(job, plans[number % 3])
         eventually(
             lambda: (
-                not any(attempt.leaving for attempt in job._attempts.values())
+                not any(attempt.leaving for attempt in job._roster.attempts.values())
                 and all(p.holder for p in job.partitions())
             )
         )
@@ -200,7 +200,7 @@ def test_a_task_that_loses_its_lease_under_load_loses_and_repeats_nothing(pair: 
     for number in range(4):
         pair.produce(1000 * number, 1000)
         eventually(lambda: job.tasks() == 1)
-        job._attempts[0].line.hang_up()
+        job._roster.attempts[0].line.hang_up()
 
     pair.check(4000)
     assert job.tally.restarts >= 1
@@ -235,7 +235,7 @@ def test_partitions_that_are_added_and_dropped_while_others_are_copied(pair: Pai
     job.assign([pair.partition(index) for index in range(PARTITIONS)])
     pair.check(900)
     job.assign([pair.partition(0), pair.partition(2)])
-    eventually(lambda: not any(attempt.leaving for attempt in job._attempts.values()))
+    eventually(lambda: not any(attempt.leaving for attempt in job._roster.attempts.values()))
     pair.produce(900, 900)
     eventually(lambda: len(pair.copied()) == 1500)
 
@@ -251,7 +251,7 @@ def test_records_are_placed_by_key_into_another_number_of_partitions(
     job = pair.start()
     pair.produce(0, 2000)
     eventually(lambda: len(pair.copied()) == 2000, 30, lambda: pair.failures)
-    job._attempts[0].line.hang_up()
+    job._roster.attempts[0].line.hang_up()
     pair.produce(2000, 1000)
     eventually(lambda: len({v for _, _, v in pair.copied()}) == 3000, 30, lambda: pair.failures)
 

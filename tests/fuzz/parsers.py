@@ -30,7 +30,6 @@ from heliograph.errors import ConfigError, CorruptRecord
 from heliograph.kafka import fetch
 from heliograph.kafka.codecs import decode_answer
 from heliograph.kafka.jks import Unreadable, read_jks
-from heliograph.kafka.produce import _decode as decode_produced
 from heliograph.kafka.scan import deliverable
 from heliograph.model import (
     Endpoint,
@@ -56,7 +55,9 @@ from heliograph.wire import (
 from heliograph.wire.assignments import decode_assignment
 from heliograph.wire.compact import read_uvarint
 from heliograph.wire.compression import compress, decompress
+from heliograph.wire.fetch_response import Section
 from heliograph.wire.primitives import decode_string, decode_varint, encode_string, encode_varint
+from heliograph.wire.produce_messages import decode_answers as decode_produced
 from heliograph.wire.record_batch import HEADER_SIZE, build_header
 from heliograph.wire.records import RawRecord, RecordsBuilder, decode_body, encode_body
 from heliograph.wire.unpack import unpack
@@ -137,7 +138,7 @@ def _tolerate(parser: Callable[[bytes], object], data: bytes) -> None:
 
 
 def _walk_section(data: bytes) -> None:
-    section = fetch.Section(0, 0, 0, 0, 0, ((7, 0),), 0, len(data))
+    section = Section(0, 0, 0, 0, 0, ((7, 0),), 0, len(data))
     batches, position = deliverable(memoryview(data), section, committed_only=True)
     assert position is None or 0 < position < 1 << 63
     for found in batches:

@@ -21,11 +21,11 @@ from heliograph.kafka.fetch import (
     Fetcher,
     FetchLimits,
     Response,
-    Section,
     Subject,
 )
 from heliograph.model import StopKind
 from heliograph.policy.latency import taken
+from heliograph.wire.fetch_response import Section
 from heliograph.wire.lease_messages import Limits, Share, SlotRead, Stopped
 from heliograph.wire.record_batch import MAGIC_AT, last_batch, next_offset_of, read_header
 
@@ -110,6 +110,8 @@ class Reader:
         at = float("inf")
         if self._fetcher.homeless:
             at = self._place_at
+        if room:
+            at = min(at, self._fetcher.late_at())
         if room and self._ask_at > time.monotonic():
             at = min(at, self._ask_at)
         return at

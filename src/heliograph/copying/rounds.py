@@ -17,13 +17,13 @@ from heliograph.kafka.fetch import (
     READ_UNCOMMITTED,
     Fetcher,
     FetchLimits,
-    Section,
     Subject,
 )
 from heliograph.kafka.offsets import EARLIEST, LATEST, find_offsets, list_offsets
 from heliograph.kafka.scan import deliverable
 from heliograph.kafka.tail import Tail, read_bodies, read_tails
 from heliograph.model import Position, StopKind
+from heliograph.wire.fetch_response import Section
 from heliograph.wire.lease_messages import Foreign, Runs, Share, Stopped
 
 _WAIT = timedelta(milliseconds=500)

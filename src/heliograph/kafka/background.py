@@ -91,30 +91,31 @@ class Background:
     def __init__(self, endpoint: Endpoint, bell: Bell) -> None:
         self.endpoint = endpoint
         self._bell = bell
-        self._channels: dict[int, Channel] = {}
-        self._opening: dict[int, Errand[Channel]] = {}
-        self._not_before: dict[int, float] = {}
+        self._channels: dict[tuple[int, int], Channel] = {}
+        self._opening: dict[tuple[int, int], Errand[Channel]] = {}
+        self._not_before: dict[tuple[int, int], float] = {}
         self._metadata = Cluster(endpoint)  # the describing thread's alone, while there is one
         self._addresses: dict[int, tuple[str, int]] = {}
         self._describing: tuple[frozenset[str], Errand[dict[str, Topic]]] | None = None
         self._known: tuple[frozenset[str], dict[str, Topic], float] | None = None
         self._closed = False
 
-    def channel(self, node: int) -> Channel | None:
+    def channel(self, node: int, number: int = 0) -> Channel | None:
         """Return the open channel to a broker, None while it is being opened; raise KafkaFault where that failed."""
-        channel = self._channels.get(node)
+        key = node, number
+        channel = self._channels.get(key)
         if channel is not None:
             return channel
-        errand = self._opening.get(node)
+        errand = self._opening.get(key)
         if errand is None:
-            if time.monotonic() >= self._not_before.get(node, 0.0):
-                self._open(node)
+            if time.monotonic() >= self._not_before.get(key, 0.0):
+                self._open(key)
             return None
         if not errand.is_over:
             return None
-        del self._opening[node]
-        self._not_before[node] = time.monotonic() + _PAUSE
-        channel = self._channels[node] = errand.result()
+        del self._opening[key]
+        self._not_before[key] = time.monotonic() + _PAUSE
+        channel = self._channels[key] = errand.result()
         return channel
 
     def describe(self, names: Iterable[str]) -> dict[str, Topic] | None:
@@ -133,24 +134,26 @@ class Background:
         self._describing = wanted, self._bell.start(lambda: self._ask(wanted), "leaders")
         return None
 
-    def drop(self, node: int) -> None:
+    def drop(self, node: int, number: int = 0) -> None:
         """Forget the channel to a broker, after an error on it."""
-        channel = self._channels.pop(node, None)
+        channel = self._channels.pop((node, number), None)
         if channel is not None:
             channel.close()
-            self._not_before[node] = 0.0
+            self._not_before[node, number] = 0.0
 
     def close(self) -> None:
         """Close what is open; what is still being opened is closed when it is there."""
         self._closed = True
-        for node in list(self._channels):
-            self.drop(node)
+        for key in list(self._channels):
+            self.drop(*key)
         for errand in self._opening.values():
             _close_when_open(errand)
         if self._describing is None or self._describing[1].is_over:
             self._metadata.close()
 
-    def _open(self, node: int) -> None:
+    def _open(self, key: tuple[int, int]) -> None:
+        node, _ = key
+
         def connect() -> Channel:
             address = self._addresses.get(node)
             if address is None:
@@ -162,7 +165,7 @@ class Background:
                 channel.close()
             return channel
 
-        self._opening[node] = self._bell.start(connect, f"broker {node}")
+        self._opening[key] = self._bell.start(connect, f"broker {node}")
 
     def _ask(self, names: frozenset[str]) -> dict[str, Topic]:
         try:

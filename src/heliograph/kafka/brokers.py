@@ -15,13 +15,16 @@ class Brokers(Protocol):
     @property
     def endpoint(self) -> Endpoint: ...
 
-    def channel(self, node: int) -> Channel | None:
-        """Return the open channel to a broker; raise KafkaFault if it could not be opened."""
+    def channel(self, node: int, number: int = 0) -> Channel | None:
+        """Return the open channel to a broker; raise KafkaFault if it could not be opened.
+
+        Channels to one broker with other numbers are other connections.
+        """
 
     def describe(self, names: Iterable[str]) -> dict[str, Topic] | None:
         """Return the topics named, as the cluster describes them now."""
 
-    def drop(self, node: int) -> None:
+    def drop(self, node: int, number: int = 0) -> None:
         """Forget the channel to a broker, after an error on it."""
 
 

@@ -57,19 +57,19 @@ class Cluster:
         self.endpoint = endpoint
         self._within = within
         self._deadline = time.monotonic() + within.total_seconds()
-        self._channels: dict[int, Channel] = {}
+        self._channels: dict[tuple[int, int], Channel] = {}
         self._anyone: Channel | None = None
         self._addresses: dict[int, tuple[str, int]] = {}
         self._cluster_id = ""
 
     def close(self) -> None:
-        for node in list(self._channels):
-            self.drop(node)
+        for key in list(self._channels):
+            self.drop(*key)
         self._leave_anyone()
 
-    def channel(self, node: int) -> Channel:
-        """Return the open channel to broker `node`, connecting if there is none."""
-        channel = self._channels.get(node)
+    def channel(self, node: int, number: int = 0) -> Channel:
+        """Return the open channel to broker `node`, connecting if there is none; each `number` has one of its own."""
+        channel = self._channels.get((node, number))
         if channel is None:
             if node not in self._addresses:
                 self.describe(())
@@ -78,12 +78,12 @@ class Cluster:
             host, port = self._addresses[node]
             with network_faults(f"connect to {self.endpoint.cluster} at {host}:{port}"):
                 channel = Channel(self.endpoint, host, port, self._left())
-            self._channels[node] = channel
+            self._channels[node, number] = channel
         return channel
 
-    def drop(self, node: int) -> None:
-        """Forget the channel to `node`, after an error on it."""
-        channel = self._channels.pop(node, None)
+    def drop(self, node: int, number: int = 0) -> None:
+        """Forget a channel to `node`, after an error on it."""
+        channel = self._channels.pop((node, number), None)
         if channel is not None:
             channel.close()
 

@@ -1,15 +1,7 @@
 """Fetching raw batches: one fetch session (KIP-227) per leader, one request in flight on each. Nothing here waits but `ready`.
 
-The response is parsed in place; nobody copies a record here. Versions 12 (topics by name) and 13
-(topics by id) differ in that one field only. By id, a topic that was deleted and made again is an
-error instead of somebody else's records under the old name.
-
-    request   replica i32, wait i32, min i32, max i32, isolation i8, session i32, epoch i32,
-              topics [ name|id, [ partition i32, leader epoch i32, offset i64, fetched epoch i32,
-              log start i64, max i32 ] ], forgotten [ name|id, [ i32 ] ], rack
-    response  throttle i32, error i16, session i32, topics [ name|id, [ partition i32, error i16,
-              high watermark i64, last stable i64, log start i64, aborted [ producer i64, first i64 ],
-              preferred replica i32, records, tag 0: epoch i32, end i64 ] ]
+The layout of both messages is in wire/fetch_response.py. By id, a topic that was deleted and made again is an error
+instead of somebody else's records under the old name.
 
 With the leader epoch of the last record that was read (KIP-320), a broker whose log does not go on from there
 says where it parted, in tag 0, instead of sending other records from the same offsets.
@@ -29,7 +21,8 @@ from heliograph.kafka.cluster import NO_LEADER
 from heliograph.kafka.faults import LOST_SESSION, fault_for
 from heliograph.kafka.transport import REQUEST_TIMEOUT, Channel, Room, no_room
 from heliograph.model import TopicPartition
-from heliograph.wire.compact import read_uvarint, write_uvarint
+from heliograph.wire.compact import write_uvarint
+from heliograph.wire.fetch_response import Section, decode_response
 
 API_KEY = 1
 READ_UNCOMMITTED = 0
@@ -37,30 +30,9 @@ READ_COMMITTED = 1
 
 _REQUEST = struct.Struct(">iiiibii")
 _PARTITION = struct.Struct(">iiqiqib")
-_STATUS = struct.Struct(">ihqqq")
-_RESPONSE = struct.Struct(">ihi")
 _I32 = struct.Struct(">i")
-_PARTED = struct.Struct(">iq")
-_DIVERGING_EPOCH = 0
+_LATE = 0.05  # seconds that a new subject waits for the answer to an earlier request
 _NONE = write_uvarint(1)  # an array without members
-_ABORTED = struct.Struct(">qqb")
-
-
-class Section(NamedTuple):
-    """What one fetch response says about one partition; the records lie in the response's buffer.
-
-    `parted` is where the log became another than the one that was read so far, -1 if it did not.
-    """
-
-    slot: int
-    error: int
-    high_watermark: int
-    last_stable: int
-    log_start: int
-    aborted: tuple[tuple[int, int], ...]
-    start: int
-    end: int
-    parted: int = -1
 
 
 class Response(NamedTuple):
@@ -76,21 +48,27 @@ class Subject:
     partition: TopicPartition
     topic_id: UUID
     position: int
-    leader: int = NO_LEADER
+    session: "Session | None" = None
     epoch: int = -1
 
 
 @dataclass(slots=True)
 class Session:
-    """A fetch session with one broker; `fresh` subjects go into the next request."""
+    """A fetch session with one broker; `fresh` subjects go into the next request, `unasked` ones for the first time.
+
+    A broker answers one request of a connection after the other, and one without news after some seconds. So subjects that
+    come meanwhile get a session with the `number` 1, over a connection of its own.
+    """
 
     node: int
     channel: Channel
     version: int
+    number: int = 0
     session_id: int = 0
     epoch: int = 0
     subjects: dict[int, Subject] = field(default_factory=dict)
     fresh: set[int] = field(default_factory=set)
+    unasked: set[int] = field(default_factory=set)
     forgotten: dict[tuple[bytes, int], Subject] = field(default_factory=dict)
     asked_at: float | None = None
     correlation: int = 0
@@ -100,6 +78,12 @@ class Session:
     @property
     def waiting(self) -> bool:
         return self.asked_at is not None
+
+    @property
+    def late_at(self) -> float:
+        """When subjects that wait behind a request have waited long enough."""
+        waits = self.number and self.unasked and self.asked_at is not None
+        return self.asked_at + _LATE if waits and self.asked_at is not None else float("inf")
 
     def key_of(self, subject: Subject) -> tuple[bytes, int]:
         """Return what the broker knows a partition by: one that is asked for again is the same, whatever its slot."""
@@ -132,7 +116,7 @@ class Fetcher:
         self._homeless: set[int] = set()
         self._paused: set[int] = set()
         self._by_key: dict[tuple[bytes | str, int], int] = {}
-        self._sessions: dict[int, Session] = {}
+        self._sessions: dict[tuple[int, int], Session] = {}
         self._ended: dict[int, str] = {}
 
     def add(self, subjects: Iterable[Subject]) -> None:
@@ -160,7 +144,7 @@ class Fetcher:
         subject = self._subjects.get(slot)
         if subject is not None and slot not in self._paused:
             self._paused.add(slot)
-            if subject.leader != NO_LEADER:
+            if subject.session is not None:
                 self._leave(subject)
                 self._homeless.discard(slot)
 
@@ -177,8 +161,8 @@ class Fetcher:
             return
         subject.position = position
         subject.epoch = epoch
-        if subject.leader != NO_LEADER:
-            self._sessions[subject.leader].fresh.add(slot)
+        if subject.session is not None:
+            subject.session.fresh.add(slot)
 
     def lost_leader(self, slots: Iterable[int]) -> None:
         """Say that these partitions must be looked up again."""
@@ -220,7 +204,7 @@ class Fetcher:
             leader = topic.leaders[index] if topic and index < len(topic.leaders) else NO_LEADER
             if leader == NO_LEADER and topic is None and self._sessions:
                 # Gone: any broker will say so in a fetch response, which is where it is dealt with.
-                leader = next(iter(self._sessions))
+                leader, _ = next(iter(self._sessions))
             if leader == NO_LEADER:
                 why[subject.slot] = f"{subject.partition} has no leader"
                 continue
@@ -233,9 +217,16 @@ class Fetcher:
                 why[subject.slot] = session
         return why
 
+    def late_at(self) -> float:
+        """Return when `ask` has something to do although no broker has answered."""
+        return min((session.late_at for session in self._sessions.values()), default=float("inf"))
+
     def ask(self) -> None:
         """Send the next fetch to every broker that is not already answering one."""
+        now = time.monotonic()
         for session in list(self._sessions.values()):
+            if session.late_at <= now:
+                self._end(session)  # what has no news there is asked for again in a moment
             if session.waiting:
                 continue
             if session.channel.expires or not session.subjects:
@@ -322,11 +313,15 @@ class Fetcher:
 
     def _open(self, node: int) -> Session | str | None:
         """Return the session with a broker; None while the connection is being made, or why there is none."""
-        session = self._sessions.get(node)
+        number = 0
+        session = self._sessions.get((node, number))
+        if session is not None and session.waiting:
+            number = 1
+            session = self._sessions.get((node, number))
         if session is not None:
             return session
         try:
-            channel = self._brokers.channel(node)
+            channel = self._brokers.channel(node, number)
         except KafkaFault as exc:
             self._ended[node] = str(exc)
             return str(exc)
@@ -337,33 +332,35 @@ class Fetcher:
             needed = "fetch (brokers of 2.7 or later are needed)"
             return str(KafkaFault(needed, "UNSUPPORTED_VERSION", retriable=False))
         self._ended.pop(node, None)
-        session = self._sessions[node] = Session(node, channel, version)
+        session = self._sessions[node, number] = Session(node, channel, version, number)
         return session
 
     def _settle(self, subject: Subject, session: Session) -> None:
-        subject.leader = session.node
+        subject.session = session
         self._homeless.discard(subject.slot)
         session.subjects[subject.slot] = subject
         session.fresh.add(subject.slot)
+        session.unasked.add(subject.slot)
         session.forgotten.pop(session.key_of(subject), None)
 
     def _leave(self, subject: Subject) -> None:
-        session = self._sessions.get(subject.leader)
-        subject.leader = NO_LEADER
+        session, subject.session = subject.session, None
         self._homeless.add(subject.slot)
         if session is not None:
             session.subjects.pop(subject.slot, None)
             session.fresh.discard(subject.slot)
+            session.unasked.discard(subject.slot)
             session.forgotten[session.key_of(subject)] = subject
 
     def _end(self, session: Session, why: OSError | None = None) -> None:
-        self._sessions.pop(session.node, None)
-        self._brokers.drop(session.node)
+        self._sessions.pop((session.node, session.number), None)
+        self._brokers.drop(session.node, session.number)
         if why is not None:
             cluster = self._brokers.endpoint.cluster
             self._ended[session.node] = f"broker {session.node} of {cluster} is away ({why})"
+        session.asked_at = None
         for subject in session.subjects.values():
-            subject.leader = NO_LEADER
+            subject.session = None
             if self._subjects.get(subject.slot) is subject:
                 self._homeless.add(subject.slot)
 
@@ -391,12 +388,13 @@ class Fetcher:
             b"\x01\0",  # no rack, no tagged fields
         ]
         session.fresh.clear()
+        session.unasked.clear()
         session.forgotten.clear()
         return b"".join(parts)
 
     def _decode(self, session: Session, buffer: memoryview) -> tuple[int, list[Section]]:
         try:
-            error, session_id, sections = _decode_response(session.version, buffer, self._by_key)
+            error, session_id, sections = decode_response(session.version, buffer, self._by_key)
         except (struct.error, IndexError, UnicodeDecodeError) as exc:
             raise CorruptRecord(
                 f"broker {session.node} sent a fetch response that ends early"
@@ -446,77 +444,3 @@ def _encode_forgotten(version: int, subjects: Collection[Subject]) -> bytes:
         parts += [_I32.pack(s.partition.index) for s in members]
         parts.append(b"\0")
     return b"".join(parts)
-
-
-def _decode_response(
-    version: int, buffer: memoryview, slots: dict[tuple[bytes | str, int], int]
-) -> tuple[int, int, list[Section]]:
-    at = _skip_tags(buffer, 4)
-    _, error, session_id = _RESPONSE.unpack_from(buffer, at)
-    topics, at = read_uvarint(buffer, at + _RESPONSE.size)
-    sections = []
-    for _ in range(topics - 1):
-        key: bytes | str
-        if version >= 13:
-            key, at = bytes(buffer[at : at + 16]), at + 16
-        else:
-            length, at = read_uvarint(buffer, at)
-            end = at + max(length - 1, 0)
-            key, at = str(buffer[at:end], "utf-8"), end
-        partitions, at = read_uvarint(buffer, at)
-        for _ in range(partitions - 1):
-            section, at = _decode_partition(buffer, at, key, slots)
-            sections.append(section)
-        at = _skip_tags(buffer, at)
-    return error, session_id, sections
-
-
-def _decode_partition(
-    buffer: memoryview, at: int, key: bytes | str, slots: dict[tuple[bytes | str, int], int]
-) -> tuple[Section, int]:
-    index, error, high_watermark, last_stable, log_start = _STATUS.unpack_from(buffer, at)
-    count, at = read_uvarint(buffer, at + _STATUS.size)
-    aborted = []
-    for _ in range(count - 1):
-        producer, first, tags = _ABORTED.unpack_from(buffer, at)
-        at = at + _ABORTED.size if tags == 0 else _skip_tags(buffer, at + 16)
-        aborted.append((producer, first))
-    size, at = read_uvarint(buffer, at + 4)
-    end = at + max(size - 1, 0)
-    if end > buffer.nbytes:
-        raise IndexError(end)
-    parted, after = _read_parted(buffer, end)
-    section = Section(
-        slots.get((key, index), -1),
-        error,
-        high_watermark,
-        last_stable,
-        log_start,
-        tuple(aborted),
-        at,
-        end,
-        parted,
-    )
-    return section, after
-
-
-def _read_parted(buffer: memoryview, at: int) -> tuple[int, int]:
-    """Return the end offset in tag 0, or -1, and where the tags end."""
-    count, at = read_uvarint(buffer, at)
-    parted = -1
-    for _ in range(count):
-        tag, at = read_uvarint(buffer, at)
-        size, at = read_uvarint(buffer, at)
-        if tag == _DIVERGING_EPOCH:
-            _, parted = _PARTED.unpack_from(buffer, at)
-        at += size
-    return parted, at
-
-
-def _skip_tags(buffer: memoryview, at: int) -> int:
-    count, at = read_uvarint(buffer, at)
-    for _ in range(count):
-        _, at = read_uvarint(buffer, at)
-        size, at = read_uvarint(buffer, at)
-        at += size
-    return at

@@ -14,7 +14,7 @@ D  At most five requests are in flight per broker: the broker remembers five bat
 import struct
 import time
 from collections import deque
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -31,18 +31,14 @@ from heliograph.kafka.faults import (
 )
 from heliograph.kafka.transport import REQUEST_TIMEOUT, Channel, Part
 from heliograph.model import TopicPartition
+from heliograph.wire.produce_messages import decode_answers, encode_owner, encode_produce
 
 API_KEY = 0
 VERSION = 8
-_TIMEOUT_MS = 30_000
 _MAX_REQUEST_BYTES = 8 << 20
 _PATIENCE = 30.0
 _RETRY_PAUSE = 0.1
 
-_HEAD = struct.Struct(">hii")
-_ENTRY = struct.Struct(">ii")
-_ANSWER = struct.Struct(">ihqqq")
-_I16 = struct.Struct(">h")
 _I32 = struct.Struct(">i")
 
 
@@ -129,7 +125,7 @@ class Producer:
         max_in_flight: int = 5,
         transactional_id: str | None = None,
     ) -> None:
-        self._owner = _encode_owner(transactional_id)
+        self._owner = encode_owner(transactional_id)
         self._in_transactions = transactional_id is not None
         self._brokers = brokers
         self._flow = flow
@@ -262,7 +258,9 @@ class Producer:
             batches = _gather(lanes)
             if not batches:
                 return
-            parts = _encode(channel, batches, self._owner)
+            head = channel.next_header(API_KEY, VERSION, flexible=False)
+            entries = [(lane.partition, batch.header, batch.payload) for lane, batch in batches]
+            parts = encode_produce(head, self._owner, entries)
             flying.append(_Request(batches, channel.correlation, time.monotonic()))
             try:
                 channel.send(parts)
@@ -298,7 +296,7 @@ class Producer:
         if _I32.unpack_from(frame)[0] != asked.correlation:
             raise CorruptRecord(f"broker {node} answered another request than the one sent")
         try:
-            answers = list(_decode(frame))
+            answers = list(decode_answers(frame))
         except (struct.error, UnicodeDecodeError) as exc:
             raise CorruptRecord(f"broker {node} sent a produce response that ends early") from exc
         if len(answers) != len(request) or {answer[0] for answer in answers} != request.keys():
@@ -467,57 +465,3 @@ def _gather(lanes: list[Lane]) -> _Batches:
             size += len(batch.payload)
             request.append((lane, batch))
     return request
-
-
-def _encode_owner(transactional_id: str | None) -> bytes:
-    """Return the beginning of every request: whose transaction it is of, if it is of one."""
-    if transactional_id is None:
-        return _I16.pack(-1)
-    name = transactional_id.encode()
-    return _I16.pack(len(name)) + name
-
-
-def _encode(channel: Channel, request: _Batches, owner: bytes) -> list[Part]:
-    by_topic: dict[str, list[tuple[int, Outgoing]]] = {}
-    for lane, batch in request:
-        by_topic.setdefault(lane.partition.topic, []).append((lane.partition.index, batch))
-    head = channel.next_header(API_KEY, VERSION, flexible=False)
-    parts: list[Part] = [head + owner + _HEAD.pack(-1, _TIMEOUT_MS, len(by_topic))]
-    for topic, members in by_topic.items():
-        name = topic.encode()
-        parts.append(_I16.pack(len(name)) + name + _I32.pack(len(members)))
-        for index, batch in members:
-            size = len(batch.header) + len(batch.payload)
-            parts += (_ENTRY.pack(index, size) + batch.header, batch.payload)
-    return parts
-
-
-def _decode(frame: memoryview) -> Iterator[tuple[TopicPartition, int, int, str]]:
-    """Yield partition, error, base offset and the broker's words, if any, from a v8 response."""
-    (topics,) = _I32.unpack_from(frame, 4)
-    at = 8
-    for _ in range(topics):
-        topic, at = _read_string(frame, at)
-        (partitions,) = _I32.unpack_from(frame, at)
-        at += 4
-        for _ in range(partitions):
-            index, error, base_offset, _, _ = _ANSWER.unpack_from(frame, at)
-            (count,) = _I32.unpack_from(frame, at + _ANSWER.size)
-            at += _ANSWER.size + 4
-            words = []
-            for _ in range(count):
-                text, at = _read_string(frame, at + 4)
-                words.append(text)
-            text, at = _read_string(frame, at)
-            yield (
-                TopicPartition(topic, index),
-                error,
-                base_offset,
-                "; ".join(filter(None, [text, *words])),
-            )
-
-
-def _read_string(frame: memoryview, at: int) -> tuple[str, int]:
-    (length,) = _I16.unpack_from(frame, at)
-    end = at + 2 + max(length, 0)
-    return str(frame[at + 2 : end], "utf-8"), end

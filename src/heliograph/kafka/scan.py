@@ -13,12 +13,12 @@ from heliograph.kafka.fetch import (
     READ_UNCOMMITTED,
     Fetcher,
     FetchLimits,
-    Section,
     Subject,
 )
 from heliograph.kafka.offsets import EARLIEST, list_offsets
 from heliograph.model import TopicPartition
 from heliograph.policy.batches import AbortedTransactions
+from heliograph.wire.fetch_response import Section
 from heliograph.wire.record_batch import (
     CONTROL,
     MAGIC_AT,

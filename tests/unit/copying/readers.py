@@ -5,8 +5,9 @@ from typing import Any, cast
 
 from heliograph.copying.reader import Reader
 from heliograph.kafka.cluster import Topic
-from heliograph.kafka.fetch import Response, Section, Session
+from heliograph.kafka.fetch import Response, Session
 from heliograph.model import Endpoint
+from heliograph.wire.fetch_response import Section
 from heliograph.wire.lease_messages import Limits, Stopped
 from tests.unit.copying.lanes import make_share
 from tests.unit.copying.targets import LIMITS
@@ -17,14 +18,14 @@ class Leaderless:
 
     endpoint = Endpoint("A", (("127.0.0.1", 1),))
 
-    def channel(self, node: int) -> None:
-        raise AssertionError(f"nobody leads, so nobody connects to {node}")
+    def channel(self, node: int, number: int = 0) -> None:
+        raise AssertionError(f"nobody leads, so nobody connects to {node} ({number})")
 
     def describe(self, names: Iterable[str]) -> dict[str, Topic]:
         del names
         return {}
 
-    def drop(self, node: int) -> None:
+    def drop(self, node: int, number: int = 0) -> None:
         pass
 
 
@@ -36,7 +37,7 @@ def reader_of(
     """Return a reader that asks nobody; each of its partitions has the same leader."""
     reader = Reader(Leaderless(), limits, on_stop)
     session = Session(1, cast("Any", None), 13)
-    reader._fetcher._sessions[1] = session
+    reader._fetcher._sessions[1, 0] = session
     for slot in range(partitions):
         reader.take(make_share(slot=slot), 500, -1)
         reader._fetcher._settle(reader._fetcher._subjects[slot], session)

@@ -80,12 +80,13 @@ class Two:
 
     def __init__(self) -> None:
         self.channels = [Pieces(node) for node in range(2)]
+        self.beside = [Pieces(node + 2) for node in range(2)]
 
-    def channel(self, node: int) -> Channel:
-        return cast("Channel", self.channels[node])
+    def channel(self, node: int, number: int = 0) -> Channel:
+        return cast("Channel", (self.beside if number else self.channels)[node])
 
     def describe(self, names: Iterable[str]) -> dict[str, Topic]:
         return {name: Topic(name, UUID(int=1), (0, 1), internal=False) for name in names}
 
-    def drop(self, node: int) -> None:
-        raise AssertionError(f"broker {node} did nothing wrong")
+    def drop(self, node: int, number: int = 0) -> None:
+        assert number, f"broker {node} did nothing wrong"

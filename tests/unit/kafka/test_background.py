@@ -95,7 +95,7 @@ def test_a_broker_that_cannot_be_reached_is_told_and_not_tried_again_at_once(
         bell.silence()
         assert brokers.channel(1) is None
         assert not brokers._opening, "there is a pause between two tries"
-        brokers._not_before[1] = 0.0
+        brokers._not_before[1, 0] = 0.0
         assert brokers.channel(1) is None
         assert rings(bell)
 

@@ -99,15 +99,15 @@ def test_a_partition_that_is_asked_for_again_under_another_slot_is_not_forgotten
     brokers = Two()
     fetcher = fetcher_of(brokers)
     ask(fetcher, brokers, b"a", b"b")
-    fetcher.remove(0)
-    fetcher.add([Subject(7, TopicPartition("t", 0), UUID(int=1), 5)])
-    fetcher.place()
     for channel in brokers.channels:
         channel.arrive()
     for session in fetcher.collect({0, 1}):
         session.session_id = 9
         fetcher.take(session)
         session.session_id = 9
+    fetcher.remove(0)
+    fetcher.add([Subject(7, TopicPartition("t", 0), UUID(int=1), 5)])
+    fetcher.place()
 
     fetcher.ask()
 
@@ -153,6 +153,28 @@ def test_what_was_asked_for_by_another_slot_is_not_taken_for_the_new_one_s() -> 
         sections += [each.slot for each in response.sections]
     assert sections == [1]
 
-    ask(fetcher, brokers, b"of slot 7", b"of slot 1")
-    brokers.channels[0].arrive()
-    assert [bytes(view) for view in taken(fetcher, fetcher.collect({0}))] == [b"of slot 7"]
+    fetcher.ask()
+    (asked,) = brokers.beside[0].sent
+    assert struct.pack(">iiq", 0, -1, 5) in asked, "over a connection that is free"
+
+
+def test_a_partition_that_comes_while_a_broker_has_no_news_does_not_wait_for_its_answer() -> None:
+    brokers = Two()
+    fetcher = fetcher_of(brokers)
+    ask(fetcher, brokers, b"a", b"b")
+
+    fetcher.add([Subject(7, TopicPartition("t", 0), UUID(int=3), 5)])
+    fetcher.place()
+    fetcher.ask()
+    assert len(brokers.beside[0].sent) == 1
+
+    fetcher.add([Subject(8, TopicPartition("t", 0), UUID(int=4), 6)])
+    fetcher.place()
+    assert fetcher.late_at() < float("inf"), "both connections wait for news"
+    fetcher._sessions[0, 1].asked_at = -1.0
+    fetcher.ask()
+    assert fetcher.homeless, "the second one is made again, with both"
+    fetcher.place()
+    fetcher.ask()
+    assert struct.pack(">iiq", 0, -1, 6) in brokers.beside[0].sent[-1]
+    assert len(brokers.channels[0].sent) == 1, "the first one goes on"
