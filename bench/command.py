@@ -23,10 +23,10 @@ from bench.machine import describe_machine
 from bench.page import render_page
 from bench.report import Report, brokers_line, print_report
 from bench.rounds import Plan, run_plan, without_missing
-from bench.systems import HEAP, SYSTEMS, throughput_settings
+from bench.systems import ABLATIONS, HEAP, SYSTEMS, throughput_settings
 from heliograph.errors import ConfigError
 
-_ALL = (*SYSTEMS, *LIMITS)
+_ALL = (*SYSTEMS, *ABLATIONS, *LIMITS)
 _FULL = Scale(3_000_000, 90)
 _QUICK = Scale(300_000, 20)
 

@@ -162,7 +162,7 @@ def _timelines(report: Report) -> Iterator[str]:
     """Yield, for the first catch-up there is, how far each system was after how many seconds."""
     for case in dict.fromkeys(run.case for run in report.runs if run.timeline):
         runs = [r for r in report.runs if r.case == case and r.round == 1 and not r.problem]
-        order = ("heliograph", "mm2", "go", "pump")
+        order = ("heliograph", "mm2", "go", "pump", "bare")
         lines = [
             Line(run.system, ((0.0, 0.0), *((at, float(there)) for at, there in run.timeline)))
             for system in order

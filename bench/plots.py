@@ -15,7 +15,7 @@ _ROOM = 150
 _BAR = 13
 _GAP = 14
 _PANEL_WIDTH, _PANEL_HEIGHT, _AXIS = WIDTH / 2, 200, 52
-_SYSTEMS = ("heliograph", "mm2", "go", "pump")  # their colours, in order
+_SYSTEMS = ("heliograph", "mm2", "go", "pump", "bare")  # their colours, in order
 
 
 @dataclass(frozen=True, slots=True)

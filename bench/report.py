@@ -80,7 +80,7 @@ def rows_of(medians: Medians, case: str) -> Iterator[tuple[str, list[str]]]:
     systems, columns = medians[case], CASES[case].columns
     for system, its in systems.items():
         yield system, [show(its[c.name], c) if c.name in its else "-" for c in columns]
-    for other in ("mm2", "go", "pump"):
+    for other in ("mm2", "go", "pump", "bare"):
         if "heliograph" in systems and other in systems:
             ratios = [ratio(medians, case, c.name, "heliograph", other) for c in columns]
             yield f"heliograph / {other}", ["-" if r is None else f"x {r:.2f}" for r in ratios]

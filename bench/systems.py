@@ -13,6 +13,7 @@ from tests.clusters import LiveCluster
 from tests.peer import mirror_properties, start_peer
 
 SYSTEMS = ("mm2", "heliograph")
+ABLATIONS = {"bare": "heliograph without Spark"}
 HEAP = "1g"
 _SOURCES = Path(__file__).parents[1] / "src"
 _PATIENCE = timedelta(seconds=40)
@@ -102,6 +103,7 @@ def start(system: str, folder: Path, properties: dict[str, str]) -> Running:
     write_properties(file, properties)
     log = folder / "heliograph.log"
     log.unlink(missing_ok=True)
-    command = [sys.executable, "-m", "heliograph", "run", str(file)]
-    environment = {**os.environ, "PYTHONPATH": str(_SOURCES)}
+    module = ["bench.bare"] if system in ABLATIONS else ["heliograph", "run"]
+    command = [sys.executable, "-m", *module, str(file)]
+    environment = {**os.environ, "PYTHONPATH": f"{_SOURCES}{os.pathsep}{_SOURCES.parent}"}
     return Running(system, spawn(command, environment, log), log)
