@@ -125,7 +125,7 @@ def scene(tmp_path: Path) -> Iterator[Scene]:
         a, b = clusters
         a.create_topic(PARTITIONS, name=TOPIC, replication=3)
         properties = mesh_properties(
-            {"A": a.bootstrap, "B": b.bootstrap}, {"A->B": TOPIC}, tasks_max="2", epoch_seconds="20"
+            {"A": a.bootstrap, "B": b.bootstrap}, {"A->B": TOPIC}, tasks_max="2"
         )
         thrice = {key: "3" for key in properties if key.endswith("replication.factor")}
         mirror = Mirror(tmp_path / "mirror", {**properties, **thrice})

@@ -57,7 +57,6 @@ def test_a_task_that_has_all_hot_partitions_gives_some_away(
         (other, target.bootstrap),
         topic,
         tasks_max="2",
-        epoch_seconds="300",
     )
     listener = f"127.0.0.1:{pick_port()}"
     with Mirror(tmp_path, properties, arguments=("--listen", listener)) as mirror:
@@ -71,7 +70,9 @@ def test_a_task_that_has_all_hot_partitions_gives_some_away(
             value = b"x" * 1000
             records = [Outgoing(value, partition=p) for p in hot for _ in range(RECORDS // 2)]
             source.produce(topic, records)
-            eventually(lambda: bool(mirror.lines("is spread anew")), 100, mirror.tail)
+            eventually(
+                lambda: bool(mirror.lines("moves partitions between its tasks")), 100, mirror.tail
+            )
             now = spread(rest, connector)
 
         assert all(len(hot & its) == 1 for its in now), now

@@ -73,7 +73,6 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
             mesh_properties(
                 {"A": a.bootstrap, "B": b.bootstrap},
                 {"A->B": "orders, odd, topic-.*", "B->A": "payments"},
-                epoch_seconds="20",
                 emit_checkpoints_interval_seconds="1",
                 sync_group_offsets_interval_seconds="1",
                 sync_group_offsets_enabled="true",
