@@ -28,21 +28,34 @@ class Finding:
 
 
 _RATE, _CPU_RATE = "records_per_second", "records_per_cpu_second"
+_CPU = "cpu_seconds_per_minute"
 TARGETS = (
-    Target("lz4: at least 6 x MM2's records/s", "lz4", _RATE, 6),
-    Target("lz4: at most 1/10 of MM2's CPU per record", "lz4", _CPU_RATE, 10),
-    Target("uncompressed: at least 4 x MM2's records/s", "plain", _RATE, 4),
-    Target("uncompressed: at most 1/8 of MM2's CPU per record", "plain", _CPU_RATE, 8),
-    Target("lz4: at least 2 x franz-go's records per CPU second", "lz4", _CPU_RATE, 2, to="go"),
-    Target("uncompressed: at least franz-go's", "plain", _CPU_RATE, 1, to="go"),
-    Target("one-record batches: at least 2 x MM2's records/s", "single", _RATE, 2),
-    Target("500 rec/s: p50 at or below MM2's", "steady-500", "p50_ms", most=1),
-    Target("500 rec/s: p99 at or below MM2's", "steady-500", "p99_ms", most=1),
-    Target("idle, 50 topics of 4: CPU <= MM2's", "idle-200", "cpu_seconds_per_minute", most=1),
-    Target("first record, cold: at or below MM2's", "cold", "first_record_seconds", most=1),
+    Target("plain: at least 7 x MM2's records/s", "plain", _RATE, 7),
+    Target("plain: at least 30 x MM2's records per CPU second", "plain", _CPU_RATE, 30),
+    Target("lz4: at least 9 x MM2's records/s", "lz4", _RATE, 9),
+    Target("lz4: at least 45 x MM2's records per CPU second", "lz4", _CPU_RATE, 45),
+    Target(
+        "one-record batches: at least 15 x MM2's records per CPU second", "single", _CPU_RATE, 15
+    ),
+    Target(
+        "plain: at least 2.5 x franz-go's records per CPU second", "plain", _CPU_RATE, 2.5, to="go"
+    ),
+    Target("lz4: at least 7 x franz-go's", "lz4", _CPU_RATE, 7, to="go"),
+    Target("one-record batches: at least franz-go's", "single", _CPU_RATE, 1, to="go"),
+    Target("500 rec/s: p50 at most 0.35 x MM2's", "steady-500", "p50_ms", most=0.35),
+    Target("500 rec/s: p99 at most 0.8 x MM2's", "steady-500", "p99_ms", most=0.8),
+    Target("500 rec/s: CPU at most 0.7 x MM2's", "steady-500", _CPU, most=0.7),
+    Target("20,000 rec/s: p50 at most 0.25 x MM2's", "steady-20000", "p50_ms", most=0.25),
+    Target("20,000 rec/s: p99 at most 0.25 x MM2's", "steady-20000", "p99_ms", most=0.25),
+    Target("20,000 rec/s: CPU at most 0.4 x MM2's", "steady-20000", _CPU, most=0.4),
+    Target("idle, 200 partitions: CPU at most 0.4 x MM2's", "idle-200", _CPU, most=0.4),
+    Target("idle, 200 partitions: memory at most 0.85 x MM2's", "idle-200", "pss_bytes", most=0.85),
+    Target("compacted: at least 3 x MM2's records/s", "compacted", _RATE, 3),
+    Target("compacted: at least 3 x MM2's records per CPU second", "compacted", _CPU_RATE, 3),
+    Target("first record, cold: at most 0.6 x MM2's", "cold", "first_record_seconds", most=0.6),
 )
 _PARTITIONS = ("partitions-200", "partitions-2000")
-_KEPT = 0.8
+_KEPT = 0.85
 
 
 def judge(medians: Medians) -> list[Finding]:
@@ -83,7 +96,7 @@ def _ratios_of_memory(medians: Medians) -> Iterator[tuple[float, str]]:
 
 
 def _partitions(medians: Medians) -> Finding:
-    text = "2,000 partitions instead of 200, same bytes: records/s fall by less than 20 %"
+    text = "2,000 partitions instead of 200, same bytes: records/s fall by less than 15 %"
     few, many = (medians.get(case, {}).get("heliograph", {}).get(_RATE) for case in _PARTITIONS)
     if few is None or many is None:
         return Finding(text, "not measured", None)
