@@ -190,7 +190,7 @@ def spread(job: FlowJob, plan: Plan) -> None:
 def rebalance(job: FlowJob, plan: Plan) -> None:
     """Have a job move partitions from task to task."""
     job._roster._loads = Proposal(plan)
-    job.rebalance()
+    job._roster.rebalance()
 
 
 def sleep_long(job: FlowJob) -> None:

@@ -267,7 +267,6 @@ class FlowRunner(threading.Thread):
             if now >= save_at:
                 self._look_for_hold(desk)
                 self._save(desk, _SAVE)
-                job.rebalance()
                 save_at = now + save_every
             if config.refresh_topics_enabled and now >= refresh_at:
                 self._refresh(desk)

@@ -436,7 +436,8 @@ class Copier:
         latency = tuple(self._writer.latency.drain())
         if read or written or verdicts or any(latency) or waits != self._waits:
             self._waits = waits
-            self._lease.send(Report(read, written, verdicts, latency, waits))
+            cpu = round(time.process_time(), 3)
+            self._lease.send(Report(read, written, verdicts, latency, waits, cpu))
 
     def _find_waits(self) -> dict[int, str]:
         waits = dict(self._meeting_waits)

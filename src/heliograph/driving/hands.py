@@ -121,6 +121,7 @@ class Hands:
                     log.debug("it is not known whether a flow is still ours: %s", exc)
                     self._over.wait(_LOOK)
                     continue
+                self._roster.rebalance()
                 self._hand_out()
 
     def _wait(self) -> bool:

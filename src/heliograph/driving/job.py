@@ -155,10 +155,6 @@ class FlowJob:
         self._leases.forget(self._options.key, self)
         return drained
 
-    def rebalance(self) -> None:
-        """Move partitions from a task that cannot keep up to one that has little to do, if that helps."""
-        self._roster.rebalance()
-
     def reposition(self, source: TopicPartition, upstream: int) -> None:
         """Go on with a stopped partition from another upstream offset."""
         self._roster.reposition(source, upstream)
@@ -295,6 +291,7 @@ class FlowJob:
 
     def _note_report(self, attempt: Attempt, report: Report) -> None:
         now = time.monotonic()
+        attempt.cpu_seconds = report.cpu_seconds
         for read in report.read:
             if read.slot in attempt.slots:
                 attempt.slots[read.slot].note_read(read, now)

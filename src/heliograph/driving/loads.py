@@ -1,43 +1,71 @@
-"""How much each partition carried since the last look, and whether another spread over the tasks would help."""
+"""What partitions and tasks carried lately, and whether another spread over tasks would help."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from heliograph.driving.partitions import Partition
+from heliograph.driving.partitions import Attempt, Partition
 from heliograph.model import TopicPartition
-from heliograph.policy.balance import balance
+from heliograph.policy.spread import Look, Plan, respread
 
-_LOOK_EVERY = 30.0
+_LOOK_EVERY = 1.0
+_BALANCE_EVERY = 10.0  # what moved must show first whether it helped
 _BEHIND = 5.0  # seconds of its own rate that a task may lag and still be said to keep up
+_CALM = 60.0
+_LITTLE = 0.3  # of a core
 
 
 class Loads:
-    """Looks at the partitions of one job every so often."""
+    """Looks at the partitions and tasks of one job every so often."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
         self._seen: dict[Partition, tuple[int, int]] = {}
-        self._looked_at = time.monotonic()
+        self._cpu: dict[Attempt, float] = {}
+        self._looked_at = clock()
+        self._moved_at = clock() - _BALANCE_EVERY
+        self._loaded_at = clock()
+        self.bytes: dict[TopicPartition, float] = {}
 
     def propose(
         self,
         slices: Sequence[tuple[TopicPartition, ...]],
         partitions: Mapping[TopicPartition, Partition],
-    ) -> list[tuple[TopicPartition, ...]] | None:
-        """Return a better spread if the busiest task cannot keep up with what it has."""
-        now = time.monotonic()
+        attempts: Mapping[int, Attempt],
+        most: int,
+    ) -> Plan | None:
+        """Return a better spread over at most so many tasks, if there is one and it is time to look."""
+        now = self._clock()
         passed = now - self._looked_at
         if passed < _LOOK_EVERY:
             return None
         self._looked_at = now
         records: dict[TopicPartition, int] = {}
-        loads: dict[TopicPartition, float] = {}
         for source, partition in partitions.items():
-            seen = self._seen.get(partition, (partition.records, partition.bytes))
-            records[source] = partition.records - seen[0]
-            loads[source] = (partition.bytes - seen[1]) / passed
+            before = self._seen.get(partition, (partition.records, partition.bytes))
+            records[source] = partition.records - before[0]
+            self.bytes[source] = (partition.bytes - before[1]) / passed
+        busy = [self._busy(attempts.get(index), passed) for index in range(len(slices))]
         self._seen = {p: (p.records, p.bytes) for p in partitions.values()}
-        busiest = max(slices, key=lambda members: sum(loads[p] for p in members), default=())
-        lag = sum(partitions[p].lag for p in busiest)
-        if lag * passed <= _BEHIND * sum(records[p] for p in busiest):
+        self._cpu = {attempt: attempt.cpu_seconds for attempt in attempts.values()}
+        if sum(busy) > _LITTLE:
+            self._loaded_at = now
+        behind = [
+            any(records[p] for p in members)
+            and sum(partitions[p].lag for p in members) * passed
+            > _BEHIND * sum(records[p] for p in members)
+            for members in slices
+        ]
+        look = Look(self.bytes, busy, behind, calm=now - self._loaded_at > _CALM)
+        planned = respread(slices, look, most)
+        if planned is None:
             return None
-        return balance(slices, loads)
+        if len(planned) <= len(slices) and now - self._moved_at < _BALANCE_EVERY:
+            return None
+        self._moved_at = now
+        return planned
+
+    def _busy(self, attempt: Attempt | None, passed: float) -> float:
+        """Return which share of a core a task used since the last look."""
+        if attempt is None:
+            return 0.0
+        return (attempt.cpu_seconds - self._cpu.get(attempt, attempt.cpu_seconds)) / passed

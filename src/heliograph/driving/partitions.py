@@ -150,7 +150,10 @@ class Partition:
 
 @dataclass(slots=True, eq=False)
 class Attempt:
-    """One task at work on a slice: its lease, and its partitions by slot. Slots are never used again."""
+    """One task at work on a slice: its lease, and its partitions by slot. Slots are never used again.
+
+    `cpu_seconds` are those of its process so far.
+    """
 
     slice_index: int
     task: int
@@ -160,6 +163,7 @@ class Attempt:
     lane_topics: set[str] = field(default_factory=set)
     next_slot: int = 0
     is_ending: bool = False
+    cpu_seconds: float = 0.0
 
     def take(self, partition: Partition) -> int:
         """Note that the task holds a partition from now on, and return its slot."""

@@ -19,7 +19,7 @@ from heliograph.driving.loads import Loads
 from heliograph.driving.partitions import Attempt, Partition, Stop
 from heliograph.driving.tally import Tally
 from heliograph.model import Flow, Position, ProducerIdentity, StopKind, TopicPartition
-from heliograph.policy.topics import plan_slices
+from heliograph.policy.spread import place
 from heliograph.wire.lease_messages import End, Hello, LaneShare, Leave, Left, Limit, Share, Take
 
 log = logging.getLogger(__name__)
@@ -77,8 +77,7 @@ class Roster:
                 changed = self._update(known, partition) or changed
             if changed:
                 self.partitions = kept
-                held = [frozenset(members) for members in self.slices]
-                self.slices = plan_slices(kept, self._count, held)
+                self.slices = place(kept, self.slices, self._loads.bytes) if kept else []
                 self._withdraw()
                 self.changed.notify_all()
             return changed
@@ -101,13 +100,19 @@ class Roster:
         return changed
 
     def rebalance(self) -> None:
-        """Move partitions from a task that cannot keep up to one that has little to do, if that helps."""
+        """Spread partitions over more tasks, or fewer, or otherwise, if what they carry asks for it."""
         with self.changed:
-            if len(self.attempts) < len(self.slices):
+            if self.ending or len(self.attempts) < len(self.slices):
                 return
-            planned = self._loads.propose(self.slices, self.partitions)
+            planned = self._loads.propose(self.slices, self.partitions, self.attempts, self._count)
             if planned:
-                log.info("flow=%s moves partitions between its tasks", self._flow)
+                log.info(
+                    "flow=%s spreads partitions=%d over tasks=%d, which were %d",
+                    self._flow,
+                    len(self.partitions),
+                    len(planned),
+                    len(self.slices),
+                )
                 self.slices = planned
                 self._withdraw()
                 self.changed.notify_all()
@@ -198,6 +203,9 @@ class Roster:
             identity, _ = self._lanes[remote]
             self._lanes[remote] = identity, sequence
         self._end_lanes(attempt, {topic for topic, _, _ in left.lanes})
+        if attempt.slice_index >= len(self.slices) and not attempt.slots:
+            attempt.is_ending = True
+            attempt.line.send(End())
 
     def _end_lanes(self, attempt: Attempt, told: Container[str] = ()) -> None:
         """Take back the lanes that a task has no use for; those not `told` of are fenced before they are used again."""

@@ -1,9 +1,7 @@
-"""Which topics to make or grow, and which task copies which partition."""
+"""Which topics to make or grow."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-
-from heliograph.model import TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,35 +46,3 @@ def own_counts(
         topic: existing.get(topic, choice if isinstance(choice, int) else partitions)
         for topic, partitions in wanted.items()
     }
-
-
-def plan_slices(
-    partitions: Iterable[TopicPartition],
-    tasks: int,
-    previous: Sequence[frozenset[TopicPartition]] = (),
-) -> list[tuple[TopicPartition, ...]]:
-    """Return at most `tasks` slices whose sizes differ by one at most, none of them empty.
-
-    A partition stays in the slice of its `previous` number as far as the sizes allow: new ones go to
-    the emptiest slice, and as few as possible move.
-    """
-    left = set(partitions)
-    count = min(tasks, len(left))
-    if count < 1:
-        return []
-    slices: list[list[TopicPartition]] = []
-    for number in range(count):
-        stays = left.intersection(previous[number]) if number < len(previous) else set()
-        left -= stays
-        slices.append(sorted(stays))
-    total = len(left) + sum(len(held) for held in slices)
-    least, larger = divmod(total, count)
-    # The fullest slices keep the odd ones, so that the fewest partitions move.
-    fullest_first = sorted(slices, key=len, reverse=True)
-    for rank, held in enumerate(fullest_first):
-        fair = least + (rank < larger)
-        left.update(held[fair:])
-        del held[fair:]
-    for partition in sorted(left):
-        min(slices, key=len).append(partition)
-    return [tuple(sorted(held)) for held in slices]

@@ -205,13 +205,14 @@ class SlotWritten(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """How it goes. `waits` says why slots do not get further for the moment, by slot."""
+    """How it goes. `waits` says why slots do not get further for the moment, by slot; `cpu_seconds` are the task's so far."""
 
     read: tuple[SlotRead, ...] = ()
     written: tuple[SlotWritten, ...] = ()
     verdicts: dict[str, int] | None = None
     latency: tuple[int, ...] = ()
     waits: dict[int, str] | None = None
+    cpu_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -367,6 +368,7 @@ def _encode_report(report: Report) -> dict[str, Any]:
         "verdicts": report.verdicts,
         "latency": report.latency,
         "waits": report.waits,
+        "cpu_seconds": report.cpu_seconds,
     }
 
 
@@ -378,6 +380,7 @@ def _report(content: dict[str, Any]) -> Report:
         verdicts=content["verdicts"],
         latency=tuple(content["latency"]),
         waits=None if waits is None else {int(slot): why for slot, why in waits.items()},
+        cpu_seconds=float(content["cpu_seconds"]),
     )
 
 
