@@ -4,6 +4,8 @@ import struct
 from collections.abc import Iterable
 from uuid import UUID
 
+import pytest
+
 from heliograph.kafka.fetch import Fetcher, FetchLimits, Response, Session, Subject
 from heliograph.model import TopicPartition
 from tests.fuzz.liar import fetched, section
@@ -156,3 +158,15 @@ def test_what_was_asked_for_by_another_slot_is_not_taken_for_the_new_one_s() -> 
     ask(fetcher, brokers, b"of slot 7", b"of slot 1")
     brokers.channels[0].arrive()
     assert [bytes(view) for view in taken(fetcher, fetcher.collect({0}))] == [b"of slot 7"]
+
+
+@pytest.mark.timeout(60)
+def test_where_nothing_could_be_asked_nothing_is_waited_for() -> None:
+    """As where a login has ended: the next connection is made at the next `place`."""
+    brokers = Two()
+    fetcher = fetcher_of(brokers)
+    assert fetcher.ready(3600) == []
+    ask(fetcher, brokers, b"a", b"b")
+    for channel in brokers.channels:
+        channel.arrive()
+    assert len(fetcher.collect({0, 1})) == 2
