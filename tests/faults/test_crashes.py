@@ -80,7 +80,7 @@ def test_restart_after_kill_loses_and_repeats_nothing(
         for turn in range(3):
             scene.mirror.start()
             scene.wait_for_progress()
-            # Anywhere in an epoch and between two saves: up to four seconds later.
+            # Anywhere between two saves: up to four seconds later.
             scene.wait_for_progress(random.Random(turn).randrange(100, 8000))
             kill(scene.mirror)
         with scene.mirror:
@@ -123,7 +123,7 @@ def test_a_writer_that_slept_through_its_succession_changes_nothing(
     assert account(scene.target, scene.remote, produced, PARTITIONS) == CLEAN
 
 
-def test_an_epoch_that_ends_inside_a_tail_repeats_nothing(scene: Scene) -> None:
+def test_topics_that_come_while_a_tail_is_met_repeat_nothing(scene: Scene) -> None:
     produced = 200_000
     scene.mirror.write(
         {
@@ -139,7 +139,7 @@ def test_an_epoch_that_ends_inside_a_tail_repeats_nothing(scene: Scene) -> None:
     _kill_tree(scene.mirror)
 
     with scene.mirror:
-        for number in range(20):  # each ends an epoch when the refresh finds it
+        for number in range(20):  # each may move partitions whose tails are not met yet
             scene.source.create_topic(name=f"{scene.topic}.{number}")
             remote = f"{scene.alias}.{scene.topic}.{number}"
             eventually(

@@ -281,13 +281,14 @@ class Fetcher:
         return whole
 
     def ready(self, timeout: float) -> list[Session]:
-        """Wait for a whole response; return the sessions that have one."""
+        """Wait for a whole response; return the sessions that have one. With nothing asked there is nothing to wait for."""
         until = time.monotonic() + timeout
-        while True:
+        while self.asking:
             left = 0.0 if self.is_ready() else max(until - time.monotonic(), 0.0)
             sessions = self.collect(await_any(self.interest(), left))
-            if sessions or time.monotonic() >= until or not self.asking:
+            if sessions or time.monotonic() >= until:
                 return sessions
+        return []
 
     def take(self, session: Session) -> Response | None:
         """Return a session's response, or None where the session itself was lost."""

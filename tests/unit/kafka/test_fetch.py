@@ -4,6 +4,8 @@ import struct
 from collections.abc import Iterable
 from uuid import UUID
 
+import pytest
+
 from heliograph.kafka.fetch import Fetcher, FetchLimits, Response, Session, Subject
 from heliograph.model import TopicPartition
 from tests.fuzz.liar import fetched, section
@@ -178,3 +180,15 @@ def test_a_partition_that_comes_while_a_broker_has_no_news_does_not_wait_for_its
     fetcher.ask()
     assert struct.pack(">iiq", 0, -1, 6) in brokers.beside[0].sent[-1]
     assert len(brokers.channels[0].sent) == 1, "the first one goes on"
+
+
+@pytest.mark.timeout(60)
+def test_where_nothing_could_be_asked_nothing_is_waited_for() -> None:
+    """As where a login has ended: the next connection is made at the next `place`."""
+    brokers = Two()
+    fetcher = fetcher_of(brokers)
+    assert fetcher.ready(3600) == []
+    ask(fetcher, brokers, b"a", b"b")
+    for channel in brokers.channels:
+        channel.arrive()
+    assert len(fetcher.collect({0, 1})) == 2
