@@ -18,6 +18,7 @@ from heliograph.control.flow_status import FlowStatus, PartitionStatus, State, s
 from heliograph.control.job_status import partition_statuses, with_job, with_tally
 from heliograph.control.jobs import make_job, settle_transactions
 from heliograph.control.losses import look_into_losses, raise_alarms
+from heliograph.control.open_transactions import OpenTransactions
 from heliograph.control.patience import DRAIN, LAST_SAVE, UPKEEP
 from heliograph.control.positions import offsets_of, open_partition, resume_returned
 from heliograph.control.tenure import Tenure
@@ -112,6 +113,7 @@ class FlowRunner(threading.Thread):
         self._known: dict[TopicPartition, SourceOffset] = {}
         self._spreads: dict[str, tuple[str, int]] = {}
         self._tenure = Tenure(config)
+        self._transactions = OpenTransactions(config)
         self._missed: set[str] = set()  # topics that were not on the source at the last refresh
 
     def run(self) -> None:
@@ -266,6 +268,7 @@ class FlowRunner(threading.Thread):
             if now >= save_at:
                 self._look_for_hold(desk)
                 self._save(desk, _SAVE)
+                self._transactions.look(job, now)
                 job.rebalance()
                 save_at = now + save_every
             if config.refresh_topics_enabled and now >= refresh_at:
