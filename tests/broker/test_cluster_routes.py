@@ -20,7 +20,12 @@ from heliograph.config.access import Entry, Role, hash_password, put_entry
 from heliograph.config.flow import FlowConfig
 from heliograph.config.listeners import parse_listen
 from heliograph.config.mirror import load_mirror
-from heliograph.control.flow_status import FlowStatus, PartitionStatus, status_at_rest
+from heliograph.control.flow_status import (
+    FlowStatus,
+    OpenTransactionStatus,
+    PartitionStatus,
+    status_at_rest,
+)
 from heliograph.errors import DeadlinePassed
 from heliograph.flows.runs import RunStore
 from heliograph.flows.upkeep import GroupStatus
@@ -460,6 +465,7 @@ def test_a_topic_of_a_flow_is_told_from_both_ends(
         "target_end": 6,
         "lag": 1,
         "stopped": None,
+        "open_transaction": None,
         "runs": 3,
     }
     assert told["partitions"][1]["runs"] is None
@@ -498,7 +504,7 @@ def test_a_topic_of_a_flow_is_told_from_both_ends(
 def test_topics_of_a_flow_are_searched_sorted_and_paged(window: Window) -> None:
     copied = PartitionStatus("orders", 0, "A.orders", 5, 5, 6, 1, 10, 100, None)
     window.known.copied = [
-        copied,
+        replace(copied, open_transaction=OpenTransactionStatus(5, 40.0, 7, "billing")),
         replace(copied, partition=1, stopped="it is gone"),
         replace(copied, topic="users", remote_topic="A.users", records=500, lag=0),
         replace(copied, topic="Orders.v2", remote_topic="A.Orders.v2", lag=7, bytes=50),
@@ -519,6 +525,7 @@ def test_topics_of_a_flow_are_searched_sorted_and_paged(window: Window) -> None:
             "bytes": 200,
             "lag": 2,
             "stopped": 1,
+            "open_transactions": 1,
         }
         assert names() == ["Orders.v2", "orders", "users"]
         assert names(sort="lag") == ["Orders.v2", "orders", "users"]

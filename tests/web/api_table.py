@@ -32,9 +32,16 @@ _TAIL = """
 
 **A flow** in `/api/overview` and `/api/live` has `flow`, `source`, `target`, `connector` (the one to pause, resume and restart), `state`
 (STARTING, RUNNING, PAUSED, FAILED, STOPPED), `health` (good, warning, bad, off) with the first `reason`, the sizes `topics`, `partitions`, `groups`,
-what is amiss (`stopped`, `refused`, `waiting`, `groups_skipped`), `records` and `bytes` since the start, and over time `rate`, `byte_rate`
+what is amiss (`stopped`, `refused`, `waiting`, `groups_skipped`, `open_transaction_seconds`), `records` and `bytes` since the start, and over time `rate`, `byte_rate`
 (per second, over 5 s), `lag` (records), `lag_seconds`, `rpo_seconds`, `rpo_worst_seconds` (of 24 hours), `p50_ms` and `p99_ms` (of a minute); then
 `last_verify` and `last_drill`. A cluster is `bad` if a flow says that it does not answer.
+
+**An open transaction** is one that was left open on the source: with `isolation.level=read_committed` nothing behind its first record is copied. A
+partition that waits for the end of one, for `open.transaction.seconds` or longer, has `open_transaction` in `/api/flows/{flow}/partitions` and
+`/api/flows/{flow}/topics/{topic}`: `{"offset": 120, "seconds": 95.2, "producer_id": 4001, "transactional_id": "billing-1"}`, else null. `offset` is
+where it begins, `seconds` how long this process has seen it, and `producer_id` and `transactional_id` are null where the source does not tell them. A
+flow names it in `waiting` and in `open_transactions`, and has the age of the oldest in `open_transaction_seconds`, 0 if there is none; a
+topic in `/api/flows/{flow}/topics` counts its partitions that wait so in `open_transactions`. [What to do](alerts.md#heliographhangingtransaction).
 
 **The stream** `/api/live` has `event: overview` each second and `event: log`, a line of `/api/events`, as it is logged. At most 50 listen at a
 time. `/api/events` keeps the last 500 lines of INFO and above.

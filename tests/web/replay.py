@@ -211,6 +211,7 @@ _OUR_KEYS = {
     "max.in.flight.requests",
     "on.loss",
     "merge.max.bytes",
+    "open.transaction.seconds",
     "target.partitions",
 }
 

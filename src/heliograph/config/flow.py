@@ -117,6 +117,7 @@ class FlowConfig:
     merge_max_bytes: int
     checkpoints: CheckpointConfig
     heartbeats: HeartbeatConfig
+    open_transaction_after: timedelta = timedelta(seconds=30)
     transactions: bool = False
     commit_interval: timedelta = timedelta(milliseconds=500)
     target_partitions: str | int = "source"
@@ -218,6 +219,7 @@ def flow_config(
         max_in_flight_requests=own.MAX_IN_FLIGHT_REQUESTS.read(props),
         on_loss=own.ON_LOSS.read(props),
         merge_max_bytes=own.MERGE_MAX_BYTES.read(props),
+        open_transaction_after=own.OPEN_TRANSACTION_SECONDS.read(props),
         transactions=worker.EXACTLY_ONCE_SOURCE_SUPPORT.read(worker_props) == "enabled",
         commit_interval=_commit_interval(props),
         target_partitions=own.TARGET_PARTITIONS.read(props),

@@ -1,7 +1,10 @@
 """What is heliograph's own, and the two consumer keys it reads."""
 
+from datetime import timedelta
+
 from heliograph.config.fields import (
     COUNT,
+    SECONDS,
     Field,
     Kind,
     NotAllowed,
@@ -63,6 +66,14 @@ ON_LOSS = Field(
 MERGE_MAX_BYTES = Field(
     "merge.max.bytes", COUNT, 262144, "Batches smaller than this in all are written as one.", _OURS
 )
+OPEN_TRANSACTION_SECONDS = Field(
+    "open.transaction.seconds",
+    SECONDS,
+    timedelta(seconds=30),
+    "Seconds for which a transaction may keep a source partition from being copied before log, status and "
+    "metrics name it; -1: never. Raise it where transactions take long, as those of Flink do.",
+    _OURS,
+)
 
 
 def _partitions(text: str) -> str | int:
@@ -90,5 +101,6 @@ OWN: tuple[Field[object], ...] = (
     MAX_IN_FLIGHT_REQUESTS,
     ON_LOSS,
     MERGE_MAX_BYTES,
+    OPEN_TRANSACTION_SECONDS,
     TARGET_PARTITIONS,
 )

@@ -27,6 +27,16 @@ class Spread:
 
 
 @dataclass(frozen=True, slots=True)
+class OpenTransactionStatus:
+    """A transaction on the source behind whose first `offset` nothing is copied, open for at least so many seconds."""
+
+    offset: int
+    seconds: float
+    producer_id: int | None
+    transactional_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class FlowStatus:
     """A flow as it is now, for logs, tables and pages.
 
@@ -34,6 +44,8 @@ class FlowStatus:
     are records by the bounds of policy/latency.py, `losses` how often records were found lost, by kind,
     `copied` records and bytes by source topic, of those there are now. `tasks` are those at work,
     `handovers` partitions that went from one to another. Counts go on where a flow begins anew.
+    `open_transactions` are those sentences of `waiting` that name a transaction left open on the source, and
+    `open_transaction_seconds` is the longest of them, 0 if there is none.
     """
 
     flow: str
@@ -59,13 +71,15 @@ class FlowStatus:
     latency_counts: tuple[int, ...] = ()
     handovers: int = 0
     copied: dict[str, tuple[int, int]] = field(default_factory=dict)
+    open_transactions: tuple[str, ...] = ()
+    open_transaction_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionStatus:
     """A partition as it is now: `upstream` and `downstream` are the next offsets on either side.
 
-    `copied_ms` is the timestamp of the newest record copied.
+    `copied_ms` is the timestamp of the newest record copied. With an `open_transaction` it waits for the end of one.
     """
 
     topic: str
@@ -82,6 +96,7 @@ class PartitionStatus:
     copied_ms: int | None = None
     record_age_ms: Spread | None = None
     replication_latency_ms: Spread | None = None
+    open_transaction: OpenTransactionStatus | None = None
 
 
 @dataclass(frozen=True, slots=True)

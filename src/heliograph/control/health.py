@@ -37,9 +37,12 @@ def judge(flow: FlowStatus, lag_seconds: float | None) -> tuple[Health, str | No
 def _complaints(flow: FlowStatus, lag_seconds: float | None) -> Iterator[tuple[Health, str]]:
     """Yield what is not well with a flow that runs, the worst first."""
     for sentence in flow.waiting:
-        yield Health.BAD, sentence
+        if sentence not in flow.open_transactions:
+            yield Health.BAD, sentence
     for partition, why in flow.stopped.items():
         yield Health.BAD, f"{partition} is stopped: {why}"
+    for sentence in flow.open_transactions:
+        yield Health.WARNING, sentence
     if flow.reason:
         yield Health.WARNING, flow.reason
     for sentence in flow.refused:

@@ -3,8 +3,15 @@
 import time
 from dataclasses import replace
 
-from heliograph.control.flow_status import FlowStatus, PartitionStatus, Spread
+from heliograph.control.flow_status import (
+    FlowStatus,
+    OpenTransactionStatus,
+    PartitionStatus,
+    Spread,
+)
+from heliograph.control.open_transactions import sentences
 from heliograph.driving.job import FlowJob
+from heliograph.driving.partitions import HeldBack, Partition
 from heliograph.driving.tally import Tally
 from heliograph.policy.latency import Window
 
@@ -29,6 +36,9 @@ def with_job(status: FlowStatus, job: FlowJob) -> FlowStatus:
     partitions = job.partitions()
     topics = {p.source.topic for p in partitions}
     tally = job.tally
+    now = time.monotonic()
+    held = [each for p in partitions if (each := _held_back(p, now)) is not None]
+    open_transactions = sentences(held)
     return replace(
         status,
         topics=len(topics),
@@ -36,10 +46,12 @@ def with_job(status: FlowStatus, job: FlowJob) -> FlowStatus:
         lag=sum(p.lag for p in partitions),
         copied={topic: (tally.records[topic], tally.bytes[topic]) for topic in topics},
         stopped={str(p.source): p.stop.reason for p in partitions if p.stop},
-        waiting=tuple(sorted({*job.troubles(), *job.waiting().values()})),
+        waiting=tuple(sorted({*job.troubles(), *job.waiting().values(), *open_transactions})),
         slices=tuple(tuple(map(str, held)) for held in job.slices()),
         remotes=frozenset(p.remote.topic for p in partitions if p.records),
         tasks=job.tasks(),
+        open_transactions=open_transactions,
+        open_transaction_seconds=max((each.seconds for each in held), default=0.0),
     )
 
 
@@ -62,9 +74,25 @@ def partition_statuses(job: FlowJob) -> list[PartitionStatus]:
             copied_ms=p.copied_ms,
             record_age_ms=spread_of(p.ages, now),
             replication_latency_ms=spread_of(p.latencies, now),
+            open_transaction=_open_transaction(p, now),
         )
         for p in job.partitions()
     ]
+
+
+def _held_back(partition: Partition, now: float) -> HeldBack | None:
+    """Return what holds a partition back, once that was looked into: an ordinary transaction ends before."""
+    return None if partition.open_transaction is None else partition.held_back(now)
+
+
+def _open_transaction(partition: Partition, now: float) -> OpenTransactionStatus | None:
+    held = _held_back(partition, now)
+    if held is None or held.transaction is None:
+        return None
+    known = held.transaction
+    return OpenTransactionStatus(
+        held.offset, held.seconds, known.producer_id, known.transactional_id
+    )
 
 
 def spread_of(window: Window, now: float) -> Spread | None:

@@ -264,6 +264,7 @@ def _put_flow(page: Page, status: FlowStatus) -> None:
         (metrics.FLOW_RESTARTS, status.restarts),
         (metrics.FLOW_WAITING, len(status.waiting)),
         (metrics.FLOW_REFUSED, len(status.refused)),
+        (metrics.FLOW_OPEN_TRANSACTION, status.open_transaction_seconds),
     ):
         if value is not None:
             _put(page, metric, value, ends)

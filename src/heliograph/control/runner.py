@@ -18,8 +18,10 @@ from heliograph.control.flow_status import FlowStatus, PartitionStatus, State, s
 from heliograph.control.job_status import partition_statuses, with_job, with_tally
 from heliograph.control.jobs import make_job, settle_transactions
 from heliograph.control.losses import look_into_losses, raise_alarms
+from heliograph.control.open_transactions import OpenTransactions
 from heliograph.control.patience import DRAIN, LAST_SAVE, UPKEEP
 from heliograph.control.positions import offsets_of, open_partition, resume_returned
+from heliograph.control.spreads import Spreads
 from heliograph.control.tenure import Tenure
 from heliograph.driving.hands import Rights
 from heliograph.driving.job import FlowJob
@@ -31,7 +33,7 @@ from heliograph.flows.holds import HoldStore
 from heliograph.flows.progress import ProgressStore, open_progress
 from heliograph.flows.runs import RunStore, open_runs
 from heliograph.flows.schedule import broken_chores
-from heliograph.flows.source import Route, refresh_topics
+from heliograph.flows.source import refresh_topics
 from heliograph.flows.starts import Origin, Start, plan_starts
 from heliograph.flows.take_over import (
     StillMirrored,
@@ -110,8 +112,9 @@ class FlowRunner(threading.Thread):
         self._troubled_since: float | None = None
         self._complaints: dict[str, str] = {}
         self._known: dict[TopicPartition, SourceOffset] = {}
-        self._spreads: dict[str, tuple[str, int]] = {}
+        self._spreads = Spreads(config.flow)
         self._tenure = Tenure(config)
+        self._transactions = OpenTransactions(config)
         self._missed: set[str] = set()  # topics that were not on the source at the last refresh
 
     def run(self) -> None:
@@ -267,6 +270,7 @@ class FlowRunner(threading.Thread):
             if now >= save_at:
                 self._look_for_hold(desk)
                 self._save(desk, _SAVE)
+                self._transactions.look(job, now)
                 save_at = now + save_every
             if config.refresh_topics_enabled and now >= refresh_at:
                 self._refresh(desk)
@@ -353,7 +357,7 @@ class FlowRunner(threading.Thread):
             if refusal not in self._refused:
                 log.error("flow=%s %s", self._config.flow, refusal)
         self._refused = inventory.refused
-        self._look_at_spreads(inventory.routes, desk.runs)
+        self._spreads.look(inventory.routes, desk.runs)
         held = {p.source: p for p in job.partitions()}
         self._known.update(offsets_of(job))
         fresh = [
@@ -430,24 +434,6 @@ class FlowRunner(threading.Thread):
                 start.loss,
                 start.position.upstream,
             )
-
-    def _look_at_spreads(self, routes: Sequence[Route], runs: RunStore) -> None:
-        """Tell once which topics have records placed by key, and translate no offsets of them."""
-        spreads = {r.source.topic: (r.remote.topic, r.spread) for r in routes if r.spread}
-        for topic, (remote, spread) in spreads.items():
-            if self._spreads.get(topic) != (remote, spread):
-                log.info(
-                    "flow=%s topic=%s is placed by key into the partitions=%d of %s: at least once after a "
-                    "crash, and no offsets of it are translated",
-                    self._config.flow,
-                    topic,
-                    spread,
-                    remote,
-                )
-        self._spreads = spreads
-        for route in routes:
-            if route.spread and runs.knows(route.source):
-                runs.clear(route.source)
 
     def _open_job(self, runs: RunStore, upkeep: TopicUpkeep, shared: Rights | None) -> FlowJob:
         def on_runs(partition: TopicPartition, told: list[tuple[int, int, int]]) -> None:

@@ -17,12 +17,13 @@ from typing import assert_never
 from heliograph.driving.hands import Hands, Rights
 from heliograph.driving.lease_server import LeaseServer, Line
 from heliograph.driving.ownership import PERMISSION
-from heliograph.driving.partitions import Attempt, Partition, stop_from
+from heliograph.driving.partitions import Attempt, HeldBack, Partition, stop_from
 from heliograph.driving.pulse import Pulse
 from heliograph.driving.roster import Roster
 from heliograph.driving.slices import SliceRunner
 from heliograph.driving.tally import Tally
 from heliograph.kafka.cluster import Cluster
+from heliograph.kafka.producers import OpenTransaction
 from heliograph.model import Endpoint, Flow, StopKind, TopicPartition
 from heliograph.spark.cores import describe_missed
 from heliograph.spark.engine import Engine
@@ -163,6 +164,15 @@ class FlowJob:
         """Replace the reason of a stopped partition by a better one."""
         self._roster.explain_stop(source, kind, reason)
 
+    def note_transaction(
+        self, source: TopicPartition, offset: int, transaction: OpenTransaction | None
+    ) -> None:
+        """Keep what was found out about the transaction that holds a partition back at `offset`."""
+        with self._changed:
+            partition = self._roster.partitions.get(source)
+            if partition is not None:
+                partition.note_transaction(offset, transaction)
+
     # What may be looked at
 
     def is_sure(self) -> bool:
@@ -178,6 +188,12 @@ class FlowJob:
         """Return the partitions that do not go on: none, as a rule, so it is asked often."""
         with self._changed:
             return [p for p in self._roster.partitions.values() if p.stop is not None]
+
+    def held_back(self, now: float) -> list[HeldBack]:
+        """Return the partitions that are read, and where a transaction on the source is open."""
+        with self._changed:
+            reading = [p.held_back(now) for p in self._roster.partitions.values() if p.is_read]
+        return [held for held in reading if held is not None]
 
     def slices(self) -> list[tuple[TopicPartition, ...]]:
         """Return which partitions each task works on."""

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from heliograph.driving.lease_server import Line
+from heliograph.kafka.producers import OpenTransaction
 from heliograph.model import NOWHERE, Position, ProducerIdentity, StopKind, TopicPartition
 from heliograph.policy.latency import Window
 from heliograph.wire.lease_messages import Share, SlotRead, SlotWritten, Stopped
@@ -37,6 +38,20 @@ def stop_from(stopped: Stopped) -> Stop:
     return Stop(stopped.kind, stopped.upstream, stopped.reason, time.monotonic(), stopped.resume)
 
 
+@dataclass(frozen=True, slots=True)
+class HeldBack:
+    """A partition where a transaction on the source is open: read_committed ends at its first `offset`.
+
+    `seconds` is how long the last stable offset has stood still, `behind` how many offsets lie after it.
+    """
+
+    source: TopicPartition
+    offset: int
+    seconds: float
+    behind: int
+    transaction: OpenTransaction | None
+
+
 @dataclass(slots=True, eq=False)
 class Partition:
     """One partition: where it goes, how far it is, who may write to it, why it stopped.
@@ -45,6 +60,8 @@ class Partition:
     it is to have as soon as nobody works on it. `clean` says that its `identity` and `sequence` may be handed
     on: the task that wrote there last has said so. `made` says that its remote topic was made by this driver, for it.
     It is `claimed` while the right to write it is being taken; after a `pause` that failed, it is tried again.
+    `open_since` is when the last stable offset was first seen where it is, if that is below the high watermark;
+    `open_transaction` is what was found out about the transaction that keeps it there.
     """
 
     source: TopicPartition
@@ -62,6 +79,8 @@ class Partition:
     pause: float = 0.0
     end_offset: int = -1
     stable_offset: int = -1
+    open_since: float | None = None
+    open_transaction: OpenTransaction | None = None
     read_to: tuple[int, int] = (-1, -1)
     records: int = 0
     bytes: int = 0
@@ -88,9 +107,30 @@ class Partition:
     def note_read(self, read: SlotRead, now: float) -> None:
         """Take note of how far it was read, to a record of which leader epoch, and where the source ends."""
         self.read_to = read.upstream, read.leader_epoch
+        if read.stable != self.stable_offset or read.stable >= read.end:
+            self.open_since = self.open_transaction = None
+        if read.stable < read.end and self.open_since is None:
+            self.open_since = now
         self.end_offset, self.stable_offset = read.end, read.stable
         if read.age is not None:
             self.ages.add(now, read.age)
+
+    def note_transaction(self, offset: int, transaction: OpenTransaction | None) -> None:
+        """Take note of what holds it back at `offset`, if its last stable offset is still there."""
+        if self.open_since is not None and self.stable_offset == offset:
+            self.open_transaction = transaction
+
+    def held_back(self, now: float) -> HeldBack | None:
+        """Return for how long its last stable offset has stood still below the high watermark, if it has."""
+        if self.open_since is None:
+            return None
+        return HeldBack(
+            source=self.source,
+            offset=self.stable_offset,
+            seconds=max(now - self.open_since, 0.0),
+            behind=self.end_offset - self.stable_offset,
+            transaction=self.open_transaction,
+        )
 
     def note_written(self, written: SlotWritten, now: float) -> None:
         """Take note of what the target has acknowledged."""
@@ -142,6 +182,11 @@ class Partition:
         """The leader's epoch of the last record before the position; -1 if that is not known."""
         upstream, epoch = self.read_to
         return epoch if upstream == self.position.upstream else -1
+
+    @property
+    def is_read(self) -> bool:
+        """Whether a task reads it now, so that what is known of its source is of now."""
+        return self.holder is not None and self.waits is None and self.stop is None
 
     @property
     def lag(self) -> int:

@@ -147,6 +147,12 @@ FLOW_STOPPED = _gauge(
     "Partitions that do not go on, by kind: loss, out-of-range, made-anew, untracked, target-truncated "
     "and others.",
 )
+FLOW_OPEN_TRANSACTION = _worst(
+    "flow_open_transaction_seconds",
+    _FLOW,
+    "Seconds for which the oldest transaction left open on the source has kept a partition from being copied, as "
+    "seen by this process; 0 if none has for open.transaction.seconds.",
+)
 LOSS_ALARMS = _counter(
     "loss_alarms",
     (*_FLOW, "reason"),
@@ -264,6 +270,7 @@ FAMILIES: tuple[tuple[str, tuple[Metric, ...]], ...] = (
             FLOW_WAITING,
             FLOW_REFUSED,
             FLOW_STOPPED,
+            FLOW_OPEN_TRANSACTION,
             LOSS_ALARMS,
         ),
     ),

@@ -151,6 +151,7 @@ def _flow(look: FlowLook, connector: str | None) -> dict[str, Any]:
         "stopped": len(status.stopped),
         "refused": len(status.refused),
         "waiting": len(status.waiting),
+        "open_transaction_seconds": status.open_transaction_seconds,
         "groups": look.groups,
         "groups_skipped": len(status.skipped_groups),
         "last_verify": _verify(look.last_verify),

@@ -13,7 +13,7 @@ from starlette.concurrency import run_in_threadpool
 
 from heliograph.config.flow import FlowConfig
 from heliograph.control.connect import RestError
-from heliograph.control.flow_status import PartitionStatus
+from heliograph.control.flow_status import OpenTransactionStatus, PartitionStatus
 from heliograph.errors import DeadlinePassed
 from heliograph.flows.run_maps import (
     TopicRuns,
@@ -59,7 +59,7 @@ _DRIFTS_AT_ONCE: Final = 8
 
 @dataclass(slots=True)
 class TopicLine:
-    """A topic of a flow; sums over its partitions."""
+    """A topic of a flow; sums over its partitions, of which so many are stopped or wait for a transaction's end."""
 
     topic: str
     remote_topic: str
@@ -68,6 +68,7 @@ class TopicLine:
     bytes: int = 0
     lag: int = 0
     stopped: int = 0
+    open_transactions: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +91,7 @@ class PartitionShown:
     lag: int | None
     stopped: str | None
     runs: int | None
+    open_transaction: OpenTransactionStatus | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,6 +269,7 @@ def _sum_up(partitions: Sequence[PartitionStatus]) -> list[TopicLine]:
         line.bytes += partition.bytes
         line.lag += partition.lag
         line.stopped += partition.stopped is not None
+        line.open_transactions += partition.open_transaction is not None
     return list(lines.values())
 
 
@@ -292,6 +295,7 @@ def _show_partition(
         lag,
         copied.stopped if copied is not None else None,
         count_runs(runs) if runs is not None else None,
+        copied.open_transaction if copied is not None else None,
     )
 
 

@@ -73,6 +73,7 @@ def test_a_flow_has_the_defaults_of_mm2_and_ours(file: Path) -> None:
     assert (flow.isolation_level, flow.auto_offset_reset) == ("read_committed", "earliest")
     assert (flow.chunk_max_bytes, flow.max_in_flight_requests) == (4194304, 5)
     assert flow.on_loss == "stop"
+    assert flow.open_transaction_after == timedelta(seconds=30)
     assert flow.source.client_id == "A->B|MirrorSourceConnector|replication-consumer"
     assert flow.target_admin.client_id == "A->B|MirrorSourceConnector|replication-target-admin"
     assert flow.checkpoints.emit_enabled
@@ -82,10 +83,11 @@ def test_a_flow_has_the_defaults_of_mm2_and_ours(file: Path) -> None:
 def test_every_setting_of_ours_can_be_bare_or_for_a_flow(file: Path) -> None:
     flow = load(
         file,
-        ONE_FLOW + "A->B.on.loss=continue\nmerge.max.bytes=1\n"
+        ONE_FLOW + "A->B.on.loss=continue\nmerge.max.bytes=1\nopen.transaction.seconds=-1\n"
         "spark.master=local[2]\nA->B.spark.ui.enabled=false\npartition.fetch.max.bytes=9\n",
     ).flows[0]
     assert flow.on_loss == "continue"
+    assert flow.open_transaction_after < timedelta(0), "never"
     assert (flow.merge_max_bytes, flow.partition_fetch_max_bytes) == (1, 9)
     assert flow.spark == {"spark.master": "local[2]", "spark.ui.enabled": "false"}
 

@@ -19,6 +19,7 @@ OURS = {
     "max.in.flight.requests",
     "on.loss",
     "merge.max.bytes",
+    "open.transaction.seconds",
     "target.partitions",
 }
 

@@ -19,6 +19,8 @@ RUNS = replace(REST, state=State.RUNNING, lag=0)
         (RUNS, 0.0, Health.GOOD, None),
         (RUNS, LATE + 1, Health.WARNING, "waiting for 61 s"),
         (replace(RUNS, waiting=("A is away",)), 0.0, Health.BAD, "A is away"),
+        (replace(RUNS, waiting=("a", "t"), open_transactions=("t",)), 0.0, Health.BAD, "a"),
+        (replace(RUNS, waiting=("t",), open_transactions=("t",)), 0.0, Health.WARNING, "t"),
         (replace(RUNS, stopped={"t-0": "lost"}), 0.0, Health.BAD, "t-0 is stopped: lost"),
         (replace(RUNS, reason="no ACLs"), 0.0, Health.WARNING, "no ACLs"),
         (replace(RUNS, refused=("t: too long",)), 0.0, Health.WARNING, "t: too long"),

@@ -1,3 +1,4 @@
+import time
 from collections.abc import Iterator
 from contextlib import closing
 
@@ -11,9 +12,10 @@ from heliograph.driving.lease_server import LeaseServer
 from heliograph.driving.ownership import Ownership
 from heliograph.driving.partitions import Partition, Stop
 from heliograph.driving.rights import Exclusive
+from heliograph.kafka.producers import OpenTransaction
 from heliograph.model import Endpoint, Flow, Position, StopKind, TopicPartition
 from heliograph.policy.latency import Window, taken
-from heliograph.wire.lease_messages import Limits
+from heliograph.wire.lease_messages import Limits, SlotRead
 
 
 def test_a_window_that_ran_dry_still_tells_the_last_value() -> None:
@@ -79,3 +81,32 @@ def test_a_partition_that_has_stopped_is_told_with_its_kind(job: FlowJob) -> Non
     told = {each.topic: (each.stopped, each.stop_kind) for each in partition_statuses(job)}
 
     assert told == {"one": ("a record is too large", "too-large"), "two": (None, None)}
+
+
+def test_a_transaction_that_holds_a_partition_back_is_waited_for_by_name(
+    job: FlowJob, config: FlowConfig
+) -> None:
+    held, ordinary = partition("held"), partition("ordinary")
+    job.assign([held, ordinary])
+    for each in (held, ordinary):
+        each.note_read(SlotRead(0, 20, 50, 20, 1, None), time.monotonic() - 90)
+    nothing = with_job(status_at_rest(config), job)
+    assert (nothing.waiting, nothing.open_transaction_seconds) == ((), 0.0)
+
+    job.note_transaction(
+        held.source, 20, OpenTransaction(20, producer_id=7, transactional_id="billing")
+    )
+
+    status = with_job(status_at_rest(config), job)
+    (sentence,) = status.waiting
+    assert sentence.startswith("held-0: a transaction from offset 20 on has been open")
+    assert "producer_id=7 transactional_id=billing" in sentence
+    assert "30 offsets wait behind it" in sentence
+    assert status.open_transactions == (sentence,)
+    assert status.open_transaction_seconds >= 90
+    told = {each.topic: each.open_transaction for each in partition_statuses(job)}
+    assert told["ordinary"] is None
+    shown = told["held"]
+    assert shown is not None
+    assert shown.seconds >= 90
+    assert (shown.offset, shown.producer_id, shown.transactional_id) == (20, 7, "billing")

@@ -267,6 +267,14 @@ def test_latencies_are_a_histogram_of_seconds() -> None:
     assert cells["A", "B", "+Inf"] == sum(FULL.latency_counts)
 
 
+def test_a_flow_tells_of_its_oldest_open_transaction_and_of_none() -> None:
+    cells = Observer().page(snapshot())[metrics.FLOW_OPEN_TRANSACTION]
+    assert cells == {("A", "B"): 0.0}
+    held = replace(FLOW, open_transaction_seconds=95.5)
+    cells = Observer().page(snapshot(0, held))[metrics.FLOW_OPEN_TRANSACTION]
+    assert cells == {("A", "B"): 95.5}
+
+
 def test_too_many_partitions_are_told_of_by_topic_and_too_many_topics_by_flow() -> None:
     partitions = {"A->B": [partition(n, record_age_ms=Spread(n, n, n, n), lag=n) for n in range(3)]}
     page = Observer().page(snapshot(0, partitions=partitions), Limits(partitions=2))

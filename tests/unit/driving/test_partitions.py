@@ -4,7 +4,8 @@ from typing import Any, cast
 
 import pytest
 
-from heliograph.driving.partitions import Attempt, Partition, Stop, stop_from
+from heliograph.driving.partitions import Attempt, HeldBack, Partition, Stop, stop_from
+from heliograph.kafka.producers import OpenTransaction
 from heliograph.model import NOWHERE, Position, ProducerIdentity, StopKind, TopicPartition
 from heliograph.policy.latency import taken
 from heliograph.wire.lease_messages import SlotRead, SlotWritten, Stopped
@@ -125,3 +126,55 @@ def test_a_stop_keeps_where_the_source_parted() -> None:
     parted = stop_from(Stopped(0, 500, StopKind.OUT_OF_RANGE, "parted", resume=480))
     assert (parted.kind, parted.upstream, parted.resume) == (StopKind.OUT_OF_RANGE, 500, 480)
     assert not replace(parted, since=0.0).due(1e9)
+
+
+def read_to(partition: Partition, end: int, stable: int, now: float) -> None:
+    partition.note_read(SlotRead(0, stable, end, stable, 4, None), now)
+
+
+def test_an_open_transaction_is_as_old_as_the_stillness_of_the_last_stable_offset() -> None:
+    read = partition()
+    assert read.held_back(0.0) is None, "nothing is known yet"
+    read_to(read, 100, 100, 1.0)
+    assert read.held_back(5.0) is None, "all of it is decided"
+    read_to(read, 110, 100, 10.0)
+    read_to(read, 150, 100, 20.0)
+    assert read.held_back(45.0) == HeldBack(SOURCE, 100, 35.0, 50, None)
+
+
+def test_a_last_stable_offset_that_moves_begins_to_stand_still_again() -> None:
+    read = partition()
+    read_to(read, 110, 100, 10.0)
+    read_to(read, 120, 105, 20.0)
+    assert read.held_back(21.0) == HeldBack(SOURCE, 105, 1.0, 15, None)
+    read_to(read, 120, 120, 30.0)
+    assert read.held_back(31.0) is None
+    read_to(read, 130, 120, 40.0)
+    assert read.held_back(40.0) == HeldBack(SOURCE, 120, 0.0, 10, None)
+
+
+def transaction_of(partition: Partition) -> OpenTransaction | None:
+    return partition.open_transaction
+
+
+def test_a_transaction_is_known_until_the_last_stable_offset_moves() -> None:
+    read, transaction = partition(), OpenTransaction(100, producer_id=7)
+    read_to(read, 110, 100, 10.0)
+    read.note_transaction(90, transaction)
+    assert transaction_of(read) is None, "it was asked about an offset of before"
+    read.note_transaction(100, transaction)
+    read_to(read, 150, 100, 20.0)
+    assert transaction_of(read) is transaction
+    read_to(read, 150, 140, 30.0)
+    assert transaction_of(read) is None
+    read_to(read, 150, 150, 40.0)
+    read.note_transaction(150, transaction)
+    assert transaction_of(read) is None, "none is open"
+
+
+def test_a_partition_is_read_while_a_task_holds_it_that_waits_for_nothing() -> None:
+    holder = Attempt(0, 1, NOBODY)
+    assert partition(holder=holder).is_read
+    assert not partition().is_read
+    assert not partition(holder=holder, waits="for a broker").is_read
+    assert not partition(holder=holder, stop=stop()).is_read

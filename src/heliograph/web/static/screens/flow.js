@@ -102,6 +102,7 @@ async function showDetails(details, flow, signal) {
   ]);
   chores.fill(now.chores);
   replace(details,
+    now.waiting.length ? [h("h2", null, "What the flow waits for"), h("ul", null, now.waiting.slice(0, 50).map((why) => h("li", null, why)))] : null,
     stopped.length ? [h("h2", null, "Partitions that are stopped"), h("ul", null, stopped.slice(0, 50).map(([p, why]) => h("li", null, h("strong", null, p), ": ", why)))] : null,
     now.refused.length ? [h("h2", null, "Topics that are not mirrored"), h("ul", null, now.refused.slice(0, 50).map((why) => h("li", null, why)))] : null,
     h("h2", null, "Chores"), chores.element);

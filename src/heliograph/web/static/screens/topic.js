@@ -3,7 +3,7 @@
 import { remember } from "../address.js";
 import { get, url } from "../api.js";
 import { h, link, path, replace } from "../dom.js";
-import { count } from "../format.js";
+import { count, seconds } from "../format.js";
 import { every } from "../live.js";
 import { may } from "../me.js";
 import { alarm, differences, flowHead, waiting } from "../parts.js";
@@ -71,10 +71,19 @@ function columns(flow, topic, source, target) {
     { title: `${target} end`, number: true, cell: (p) => count(p.target_end) },
     { title: "Lag", number: true, cell: (p) => count(p.lag) },
     { title: "Runs", number: true, cell: (p) => count(p.runs) },
-    { title: "Stopped", wide: true, cell: (p) => (p.stopped ? h("span", { class: "bad-text" }, p.stopped) : "no") },
+    { title: "Stopped", wide: true, cell: stoppedBy },
   ];
   const messages = { title: "", tight: true, cell: (p) => link(path("messages", { flow, topic, partition: p.partition, from: "offset", offset: at(p) }), "Messages", h("span", { class: "unseen" }, ` of partition ${p.partition}`)) };
   return may("operate") ? [...all, messages] : all;
+}
+
+// Nothing behind a transaction that is open on the source is copied.
+function stoppedBy(p) {
+  if (p.stopped) return h("span", { class: "bad-text" }, p.stopped);
+  const open = p.open_transaction;
+  if (!open) return "no";
+  const producer = open.producer_id === null ? "" : `, producer ${open.producer_id}${open.transactional_id === null ? "" : ` (${open.transactional_id})`}`;
+  return `no, but waits for the end of a transaction: open from offset ${count(open.offset)} on for ${seconds(open.seconds)}${producer}`;
 }
 
 // Records u … u + length - 1 of the source are d … d + length - 1 of the target.

@@ -27,7 +27,7 @@ export async function show(root, [flow], signal, query) {
       { title: "Records", number: true, sort: "records", falls: true, cell: (t) => count(t.records) },
       { title: "Bytes", number: true, sort: "bytes", falls: true, cell: (t) => bytes(t.bytes) },
       { title: "Lag", number: true, sort: "lag", falls: true, cell: (t) => count(t.lag) },
-      { title: "Stopped", number: true, cell: (t) => (t.stopped ? pill("bad", count(t.stopped)) : "0") },
+      { title: "Stopped", number: true, cell: (t) => (t.stopped ? pill("bad", count(t.stopped)) : t.open_transactions ? pill("warning", `${count(t.open_transactions)} waiting`) : "0") },
       { title: "Settings that differ", number: true, cell: (t) => differing(flow, t.topic, drift) },
     ],
   });
