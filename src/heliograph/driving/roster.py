@@ -77,7 +77,8 @@ class Roster:
                 changed = self._update(known, partition) or changed
             if changed:
                 self.partitions = kept
-                self.slices = place(kept, self.slices, self._loads.bytes) if kept else []
+                some = kept or self.attempts  # a task that has nothing for a moment stays
+                self.slices = place(kept, self.slices, self._loads.bytes) if some else []
                 self._withdraw()
                 self.changed.notify_all()
             return changed
