@@ -28,7 +28,7 @@ from heliograph.driving.hands import Rights
 from heliograph.driving.job import FlowJob
 from heliograph.driving.lease_server import LeaseServer
 from heliograph.driving.tally import Tally
-from heliograph.errors import FlowFenced, FlowHeld, MirrorError
+from heliograph.errors import FlowFenced, FlowHeld, KafkaFault, MirrorError
 from heliograph.flows.group_progress import GroupProgress
 from heliograph.flows.holds import HoldStore
 from heliograph.flows.progress import ProgressStore, open_progress
@@ -117,6 +117,9 @@ class FlowRunner(threading.Thread):
         self._tenure = Tenure(config)
         self._transactions = OpenTransactions(config)
         self._unknown: dict[TopicPartition, str] = {}  # why partitions cannot begin yet
+        self._unclaimed: set[TopicPartition] = (
+            set()
+        )  # remote partitions to be fenced, although we made them
         self._pruning = Pruning(config.flow)
 
     def run(self) -> None:
@@ -378,8 +381,9 @@ class FlowRunner(threading.Thread):
             )
         for begins in starts:
             self._begin(begins, desk)
-        desk.runs.save()
-        desk.store.save({start.route.source: start.offset for start in starts if not start.barred})
+        self._save_runs(desk)
+        offsets = {start.route.source: start.offset for start in starts if not start.barred}
+        self._note_unknown({**self._unknown, **desk.store.save_each(offsets, _SAVE)})
         begun = {start.route.source: start for start in starts}
         partitions = []
         for route in inventory.routes:
@@ -389,6 +393,7 @@ class FlowRunner(threading.Thread):
             start = start or Start(route, held[route.source].position, Origin.RESUMED)
             # What was at work before, here or elsewhere, may write to a topic that is there again.
             made = start.origin is Origin.FRESH and route.remote.topic in inventory.made
+            made = made and route.remote not in self._unclaimed
             partitions.append(open_partition(start, made=made))
         if job.assign(partitions):
             log.info(
@@ -398,6 +403,13 @@ class FlowRunner(threading.Thread):
                 len(inventory.routes),
             )
         raise_alarms(job, self.tally)
+
+    def _save_runs(self, desk: _Desk) -> None:
+        """Save runs if that can be done now; positions go on being saved after them."""
+        try:
+            desk.runs.save(_SAVE)
+        except KafkaFault as exc:
+            self._complain("runs could not be saved", exc)
 
     def _note_unknown(self, unknown: Mapping[TopicPartition, str]) -> None:
         """Take note of partitions that cannot begin yet; they are looked at again soon."""
@@ -409,7 +421,7 @@ class FlowRunner(threading.Thread):
     def _claim(self, target: Cluster, new: Sequence[TopicPartition]) -> None:
         """Take the identities for partitions that are about to be made, so that nobody else can write to them."""
         if not self._config.transactions:
-            self._tenure.ownership.open_groups(target, new)
+            self._unclaimed |= self._tenure.ownership.open_groups(target, new)
 
     def _begin(self, start: Start, desk: _Desk) -> None:
         """Prepare the run map for a partition that begins, and tell what was lost if it goes on."""

@@ -21,7 +21,7 @@ from datetime import timedelta
 from typing import NamedTuple
 from zlib import crc32
 
-from heliograph.errors import FlowFenced, KafkaFault, MirrorError
+from heliograph.errors import ClusterUnreachable, FlowFenced, KafkaFault, MirrorError
 from heliograph.kafka.author import Author
 from heliograph.kafka.cluster import Cluster, patiently
 from heliograph.kafka.fencing import fence_group, open_identity, was_forgotten
@@ -208,10 +208,24 @@ class Ownership:
             own = {remote: held.identity for remote in (*fence, *made) if remote not in refused}
             return Granted(own, refused)
 
-    def open_groups(self, target: Cluster, remotes: Iterable[TopicPartition]) -> None:
-        """Take the groups of partitions that are about to be made: before somebody else can find them."""
-        for group in {group_of(remote) for remote in remotes}:
-            self.take_group(target, group, ())
+    def open_groups(
+        self, target: Cluster, remotes: Iterable[TopicPartition]
+    ) -> set[TopicPartition]:
+        """Take the groups of partitions that are about to be made: before somebody else can find them.
+
+        Returns the partitions whose groups could not be taken: these must be fenced when they are there.
+        """
+        by_group: dict[int, set[TopicPartition]] = {}
+        for remote in remotes:
+            by_group.setdefault(group_of(remote), set()).add(remote)
+        missed: set[TopicPartition] = set()
+        for group, members in by_group.items():
+            try:
+                self.take_group(target, group, ())
+            except (KafkaFault, ClusterUnreachable) as exc:
+                log.debug("group %d of %s was not taken: %s", group, self.flow_id, exc)
+                missed |= members
+        return missed
 
     def _take(self, target: Cluster, name: str, held: _Held) -> None:
         """Take the next epoch of a group (invariant A)."""

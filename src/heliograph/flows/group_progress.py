@@ -61,6 +61,13 @@ class GroupProgress:
             if its.offset >= 0
         }
 
+    def save_each(
+        self, offsets: Mapping[TopicPartition, SourceOffset], within: timedelta
+    ) -> dict[TopicPartition, str]:
+        """Do as `save`: a group's offsets are saved together."""
+        self.save(offsets, within)
+        return {}
+
     def save(
         self, offsets: Mapping[TopicPartition, SourceOffset], within: timedelta = PATIENCE
     ) -> None:

@@ -21,6 +21,7 @@ from heliograph.wire.connect_records import (
     encode_source_key,
     encode_source_offset,
 )
+from heliograph.wire.primitives import partition_for_key
 
 log = logging.getLogger(__name__)
 
@@ -91,6 +92,24 @@ class ProgressStore:
                 self._make_again()
             raise
         self._saved.update(changed)
+
+    def save_each(
+        self, offsets: Mapping[TopicPartition, SourceOffset], within: timedelta
+    ) -> dict[TopicPartition, str]:
+        """Make `offsets` durable as far as that can be done; return the partitions of which it cannot, and why."""
+        name, cluster = self._config.connector_name, self._config.flow.source
+        lots: dict[int, dict[TopicPartition, SourceOffset]] = {}
+        for partition, offset in offsets.items():
+            key = encode_source_key(name, cluster, partition.topic, partition.index)
+            place = partition_for_key(key, self._config.offset_storage.partitions)
+            lots.setdefault(place, {})[partition] = offset
+        unsaved: dict[TopicPartition, str] = {}
+        for lot in lots.values():
+            try:
+                self.save(lot, within)
+            except KafkaFault as exc:
+                unsaved |= dict.fromkeys(lot, f"its position cannot be saved: {exc}")
+        return unsaved
 
     def _make_again(self) -> None:
         """Make a topic that somebody deleted, and have all that is known saved next time."""
