@@ -69,7 +69,7 @@ def test_a_flow_tells_of_the_tasks_that_hold_partitions_and_of_what_went_between
 
     status = with_job(with_tally(status_at_rest(config), job.tally), job)
 
-    assert (status.tasks, status.handovers, len(status.slices)) == (0, 3, 2)
+    assert (status.tasks, status.handovers, len(status.slices)) == (0, 3, 1)
     assert status.waiting == ()
 
 
