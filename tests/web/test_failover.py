@@ -131,6 +131,7 @@ def test_a_fail_over_moves_groups_and_reports(client: httpx.Client, scene: Scene
         "moved": {"billing": 1, "shipping": 1},
         "left": {},
         "held": True,
+        "unfenced": {},
         "seconds": 0.5,
     }
     assert begin(client).status_code == 202
