@@ -85,6 +85,14 @@ class Task:
         (share,) = self.await_order(Take).shares
         return share
 
+    def shares(self, count: int) -> dict[TopicPartition, Share]:
+        """Return so many shares by partition, in as many orders as there are groups to fence."""
+        found: dict[TopicPartition, Share] = {}
+        while len(found) < count:
+            found |= {share.source: share for share in self.await_order(Take).shares}
+        assert len(found) == count
+        return found
+
     def sync(self) -> list[Order]:
         """Return the orders that are there when the job has heard all that was said."""
         self._pings += 1
@@ -298,9 +306,9 @@ def test_partitions_come_and_go_while_a_task_runs(scene: Scene) -> None:
     assert task.sync() == []
 
     assert job.assign([one, two, three])
-    taken = task.await_order(Take).shares
-    assert {share.source for share in taken} == {two.source, three.source}
-    assert len({first.slot, *(share.slot for share in taken)}) == 3
+    taken = task.shares(2)
+    assert taken.keys() == {two.source, three.source}
+    assert len({first.slot, *(share.slot for share in taken.values())}) == 3
     assert not job.assign([one, two, three]), "nothing has changed"
     assert task.sync() == []
 
@@ -325,7 +333,7 @@ def test_a_partition_that_moves_goes_from_task_to_task_without_a_fence(scene: Sc
     job = scene.start(partitions, slices=2)
     spread(job, [(sources[0], sources[1]), (sources[2],)])
     first, second = scene.task(1, 0), scene.task(1, 1)
-    taken = {share.source: share for share in first.await_order(Take).shares}
+    taken = first.shares(2)
     second.take()
     moved = taken[sources[1]]
     first.write(moved.slot, 7, 9)
@@ -350,7 +358,7 @@ def test_a_task_that_dies_while_it_hands_over_is_fenced(scene: Scene) -> None:
     job = scene.start(partitions, slices=2)
     spread(job, [tuple(sources), ()])
     first, second = scene.task(1, 0), scene.task(1, 1)
-    taken = {share.source: share for share in first.await_order(Take).shares}
+    taken = first.shares(2)
 
     rebalance(job, [(sources[0],), (sources[1],)])
     first.await_order(Leave)
@@ -451,7 +459,7 @@ def test_a_partition_whose_source_stopped_it_goes_on_as_it_was(scene: Scene) -> 
 def test_what_tasks_wait_for_is_told_as_long_as_they_do(scene: Scene) -> None:
     job = scene.start([scene.partition(index) for index in range(2)])
     task = scene.task(1)
-    first, second = (share.slot for share in task.await_order(Take).shares)
+    first, second = (share.slot for share in task.shares(2).values())
     task.say(Report(waits={first: "A does not answer"}))
     task.sync()
     assert list(job.waiting().values()) == ["A does not answer"]
@@ -476,6 +484,7 @@ def test_a_fenced_job_fences_nobody(scene: Scene) -> None:
     job = scene.start([scene.partition()])
     task = scene.task(1)
     task.take()
+    Ownership(scene.topic).open(scene.cluster)
     task.say(Fenced("somebody else"))
 
     eventually(lambda: scene.fatal)
@@ -483,6 +492,22 @@ def test_a_fenced_job_fences_nobody(scene: Scene) -> None:
     with pytest.raises(LeaseLost):
         Task(scene.leases, 2)
     assert job._is_wanted(0, 0.0) is None, "its slices are not started again"
+
+
+def test_a_writer_that_is_fenced_while_the_flow_is_ours_is_followed_by_another(
+    scene: Scene,
+) -> None:
+    scene.start([scene.partition()])
+    first = scene.task(1)
+    before = first.take()
+    first.say(Fenced("somebody who has no right to it"))
+    first.sync()
+    first.close()
+
+    after = scene.task(2).take()
+
+    assert after.identity.epoch > before.identity.epoch
+    assert scene.fatal == []
 
 
 def test_a_driver_whose_flow_another_has_taken_gives_up(scene: Scene) -> None:
@@ -549,9 +574,10 @@ def test_a_count_does_not_fall_where_a_partition_begins_anew_or_goes(scene: Scen
     task.sync()
     job.assign([scene.partition(topic_id="another id")])
     assert task.await_order(Leave) == Leave((share.slot,))
-    assert task.take().topic_id == "another id"
+    assert task.sync() == [], "fencing what it still writes would fence the task"
     task.write(share.slot, 2, 2)  # what was under way to the old one
-    task.sync()
+    task.say(Left((share.slot,)))
+    assert task.take().topic_id == "another id"
     assert job.tally.records == {scene.topic: 2}
     assert job.tally.bytes == {scene.topic: 20}
     job.assign([])

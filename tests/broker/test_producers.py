@@ -56,9 +56,9 @@ def test_the_producer_that_holds_partitions_back_is_found_with_its_transactional
     stable = stable_offsets(cluster, topic)
     assert stable == {first: 0, second: 3}
 
-    found = find_open_transactions(cluster, stable)
+    transactions = find_open_transactions(cluster, stable)
 
-    here, there = found[first], found[second]
+    here, there = transactions[first], transactions[second]
     assert here is not None
     assert there is not None
     assert (here.start_offset, there.start_offset) == (0, 3)
@@ -82,10 +82,10 @@ def test_a_producer_without_a_right_to_its_name_is_known_by_its_id(guarded: Guar
         partition = TopicPartition(topic, 0)
 
         def names() -> set[str | None]:
-            found = find_open_transactions(cluster, {partition: 0})[partition]
-            assert found is not None
-            assert found.producer_id is not None
-            return {found.transactional_id}
+            transaction = find_open_transactions(cluster, {partition: 0})[partition]
+            assert transaction is not None
+            assert transaction.producer_id is not None
+            return {transaction.transactional_id}
 
         eventually(lambda: names() == {None})
 

@@ -8,10 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from heliograph.client import MirrorClient
+from heliograph.client import TopicPartition as Partition
 from tests.clusters import LiveCluster, eventually, start_live_cluster
+from tests.contract.brokers import in_transactions
 from tests.load import SteadyLoad, account
 from tests.mirrors import Mirror, flow_properties, unique_alias
-from tests.processes import send_to_all, tree
+from tests.places import read_places
+from tests.processes import send_to_all, tree, workers
 
 pytestmark = [pytest.mark.fault, pytest.mark.timeout(1800)]
 
@@ -152,3 +156,57 @@ def test_a_driver_that_outlives_its_identities_keeps_its_flow(pair: Pair) -> Non
         pair.wait_for_all(produced, first)
         first.stop()
     assert account(pair.target, pair.remote, produced, PARTITIONS) == CLEAN
+
+
+def test_a_driver_that_slept_leaves_no_old_row_behind(pair: Pair) -> None:
+    """It once wrote what it knew before it slept, and a segment that was closed was wrong for good."""
+    first, second = pair.mirrors
+    in_transactions(pair.source, pair.topic, ["keep", "drop"] * 30)
+    first.start()
+    eventually(lambda: len(pair.target.consume(pair.remote)) > 0, 90, first.tail)
+    in_transactions(pair.source, pair.topic, ["keep", "drop", "keep"] * 10)
+    asleep = tree(first.pid)
+    send_to_all(asleep, signal.SIGSTOP)
+    second.start()
+    in_transactions(pair.source, pair.topic, ["keep", "drop"] * 300)
+    places = eventually(
+        lambda: read_places(pair.source, pair.topic, pair.target, pair.remote), 180, second.tail
+    )
+    send_to_all(asleep, signal.SIGCONT)
+    await_fenced(first, 0)
+    alias = pair.remote.partition(".")[0]
+    with MirrorClient(pair.target.bootstrap) as client:
+
+        def wrong() -> list[str]:
+            maps = client.run_maps(alias)
+            found = []
+            for index, each in enumerate(places):
+                runs = maps.get(Partition(pair.topic, index))
+                found += ["no runs"] if runs is None else each.wrong(runs)
+            return found
+
+        eventually(lambda: not wrong(), 60, wrong)
+        second.stop()
+        pair.kill(first)
+        assert wrong() == []
+
+
+def test_of_two_drivers_that_were_confused_one_copies(pair: Pair) -> None:
+    """A superseded driver used to take the flow back when one of its workers died; then both were down."""
+    first, second = pair.mirrors
+    pair.source.produce(pair.topic, [b"%012d" % n for n in range(100)])
+    first.start()
+    eventually(lambda: len(pair.target.consume(pair.remote)) == 100, 90, first.tail)
+    asleep = tree(first.pid)
+    send_to_all(asleep, signal.SIGSTOP)
+    second.start()
+    eventually(lambda: bool(second.lines("Spark is up")), 90, second.tail)
+    send_to_all(asleep, signal.SIGCONT)
+    send_to_all(workers(first.pid), signal.SIGKILL)
+    await_fenced(first, 0)
+    with SteadyLoad(pair.source, pair.topic, PARTITIONS, rate=500) as load:
+        pair.wait_for_progress(second)
+        produced = load.stop()
+    eventually(lambda: len(pair.target.consume(pair.remote)) == 100 + produced, 90, second.tail)
+    assert not second.lines("fenced")
+    second.stop()

@@ -8,7 +8,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -21,6 +21,7 @@ from heliograph.control.losses import look_into_losses, raise_alarms
 from heliograph.control.open_transactions import OpenTransactions
 from heliograph.control.patience import DRAIN, LAST_SAVE, UPKEEP
 from heliograph.control.positions import offsets_of, open_partition, resume_returned
+from heliograph.control.pruning import Pruning
 from heliograph.control.spreads import Spreads
 from heliograph.control.tenure import Tenure
 from heliograph.driving.hands import Rights
@@ -34,7 +35,7 @@ from heliograph.flows.progress import ProgressStore, open_progress
 from heliograph.flows.runs import RunStore, open_runs
 from heliograph.flows.schedule import broken_chores
 from heliograph.flows.source import refresh_topics
-from heliograph.flows.starts import Origin, Start, plan_starts
+from heliograph.flows.starts import Origin, Start, find_unknown, plan_starts
 from heliograph.flows.take_over import (
     StillMirrored,
     StillWritten,
@@ -43,7 +44,6 @@ from heliograph.flows.take_over import (
 )
 from heliograph.flows.upkeep import TopicUpkeep
 from heliograph.kafka.cluster import Cluster
-from heliograph.kafka.offsets import EARLIEST, find_offsets
 from heliograph.model import StopKind, TopicPartition
 from heliograph.spark.engine import Engine
 from heliograph.spark.masters import is_local
@@ -52,6 +52,7 @@ from heliograph.wire.connect_records import SourceOffset
 log = logging.getLogger(__name__)
 
 _TICK = 0.25
+_SOON = 3.0
 _FIRST_BACKOFF = timedelta(seconds=1)
 _LONGEST_BACKOFF = timedelta(seconds=15)
 _SETTLED = timedelta(seconds=60)
@@ -115,7 +116,8 @@ class FlowRunner(threading.Thread):
         self._spreads = Spreads(config.flow)
         self._tenure = Tenure(config)
         self._transactions = OpenTransactions(config)
-        self._missed: set[str] = set()  # topics that were not on the source at the last refresh
+        self._unknown: dict[TopicPartition, str] = {}  # why partitions cannot begin yet
+        self._pruning = Pruning(config.flow)
 
     def run(self) -> None:
         """Work until stopped, with a growing pause after each failure. The supervisor's thread target."""
@@ -185,7 +187,9 @@ class FlowRunner(threading.Thread):
             chores=chores,
         )
         counted = with_tally(rest, self.tally)
-        return with_job(counted, job) if job else counted
+        status = with_job(counted, job) if job else counted
+        waiting = {*status.waiting, *self._unknown.values()}
+        return replace(status, waiting=tuple(sorted(waiting)))
 
     def partitions(self) -> list[PartitionStatus]:
         job = self._job
@@ -257,7 +261,7 @@ class FlowRunner(threading.Thread):
         ).total_seconds()
         refresh_every = config.refresh_topics_interval.total_seconds()
         save_at = time.monotonic() + save_every
-        refresh_at = time.monotonic() + refresh_every
+        refresh_at = time.monotonic() + (_SOON if self._unknown else refresh_every)
         while not self._stopping.wait(_TICK):
             if self._fatal is not None:
                 raise MirrorError(self._fatal)
@@ -272,10 +276,10 @@ class FlowRunner(threading.Thread):
                 self._save(desk, _SAVE)
                 self._transactions.look(job, now)
                 save_at = now + save_every
-            if config.refresh_topics_enabled and now >= refresh_at:
+            if now >= refresh_at and (config.refresh_topics_enabled or self._unknown):
                 self._refresh(desk)
-                self._prune(desk)
-                refresh_at = now + refresh_every
+                self._pruning.prune(job, desk.runs, desk.source)
+                refresh_at = now + (min(refresh_every, _SOON) if self._unknown else refresh_every)
 
     def _look_for_hold(self, desk: _Desk) -> None:
         """Raise FlowHeld if the flow was failed over; a target that does not answer says nothing."""
@@ -330,23 +334,6 @@ class FlowRunner(threading.Thread):
             # The copying goes on; what is new waits for the next refresh.
             self._complain("topics could not be refreshed", exc)
 
-    def _prune(self, desk: _Desk) -> None:
-        """Forget runs of records, and of topics, that the source no longer has."""
-        held = {p.source for p in desk.job.partitions()}
-        long_ones = [p for p in desk.runs.long_ones() if p in held]
-        gone = desk.runs.topics_known() - {p.topic for p in held}
-        try:
-            if long_ones:
-                desk.runs.prune(find_offsets(desk.source, long_ones, EARLIEST).found)
-            if gone:
-                # Asked by name: a topic that we may not see is an error, and not gone.
-                gone -= desk.source.describe(gone).keys()
-            desk.runs.drop(gone & self._missed)
-            self._missed = gone
-        except MirrorError as exc:
-            # It only saves space, and is tried again at the next refresh.
-            log.warning("flow=%s old runs could not be pruned: %s", self._config.flow, exc)
-
     def _assign(self, desk: _Desk) -> None:
         """Hand the job every partition there is; a new one only once its start is durable."""
         job = desk.job
@@ -366,7 +353,14 @@ class FlowRunner(threading.Thread):
             if r.source not in held or not held[r.source].is_of(r.topic_id, r.remote_id)
         ]
         is_first = not self._known
-        starts = plan_starts(self._config, fresh, self._known, desk.source, desk.target)
+        unmade = [r.remote for r in fresh if r.remote.topic in inventory.made]
+        self._note_unknown(
+            find_unknown(fresh, self._known, desk.source, desk.target, unmade=unmade)
+        )
+        fresh = [route for route in fresh if route.source not in self._unknown]
+        starts = plan_starts(
+            self._config, fresh, self._known, desk.source, desk.target, unmade=unmade
+        )
         starts = settle_starts(self._config, starts, desk.source, desk.target, is_first=is_first)
         unknown = [
             s
@@ -389,6 +383,8 @@ class FlowRunner(threading.Thread):
         begun = {start.route.source: start for start in starts}
         partitions = []
         for route in inventory.routes:
+            if route.source in self._unknown:
+                continue
             start = begun.get(route.source)
             start = start or Start(route, held[route.source].position, Origin.RESUMED)
             # What was at work before, here or elsewhere, may write to a topic that is there again.
@@ -402,6 +398,13 @@ class FlowRunner(threading.Thread):
                 len(inventory.routes),
             )
         raise_alarms(job, self.tally)
+
+    def _note_unknown(self, unknown: Mapping[TopicPartition, str]) -> None:
+        """Take note of partitions that cannot begin yet; they are looked at again soon."""
+        for partition, reason in unknown.items():
+            if self._unknown.get(partition) != reason:
+                log.warning("flow=%s partition=%s waits: %s", self._config.flow, partition, reason)
+        self._unknown = dict(unknown)
 
     def _claim(self, target: Cluster, new: Sequence[TopicPartition]) -> None:
         """Take the identities for partitions that are about to be made, so that nobody else can write to them."""

@@ -191,6 +191,10 @@ class Copier:
         self._writer.take_lanes(order.lanes)
         unmet = [share for share in order.shares if share.resume]
         for share in order.shares:
+            if share.spread and not self._writer.has_lanes(share.remote.topic):
+                # The driver gave it before it heard that the last partition of this topic had left.
+                self._lease.send(Left((share.slot,), behind=True))
+                continue
             if self._welcome.ledger is not None and self._commits is None:
                 self._commits = Commits(
                     self._welcome.ledger, self._welcome.target, self._bell, share.identity

@@ -84,7 +84,7 @@ class Packer:
         self._verdicts[verdict.value] += 1
         if header is None or verdict is Verdict.REENCODE:
             records = unpack(view)
-            if alone or not is_small(len(records), len(view)):
+            if alone or len(view) > self._room or not is_small(len(records), len(view)):
                 yield from self.add_records(view, records)
             else:
                 yield from self._merge_records(view, records)

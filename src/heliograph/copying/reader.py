@@ -172,7 +172,9 @@ class Reader:
 
     def _place(self) -> None:
         try:
-            self._away = self._fetcher.place()
+            away = self._fetcher.place()
+            if away is not None:
+                self._away = away
         except (ClusterUnreachable, KafkaFault) as exc:
             self._away = dict.fromkeys(self._shares, str(exc))
 

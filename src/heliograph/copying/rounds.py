@@ -120,7 +120,7 @@ class Round:
         """Read on; return what came of the tails that are over."""
         fetcher = self._fetcher
         if fetcher.homeless:
-            for slot, reason in fetcher.place().items():
+            for slot, reason in (fetcher.place() or {}).items():
                 self._tell(Waits((slot,), reason))
             if not fetcher.interest() and fetcher.homeless:
                 time.sleep(_PAUSE)

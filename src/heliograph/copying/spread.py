@@ -51,6 +51,9 @@ class Spread:
             self._numbers.setdefault(lane.remote.topic, []).append(number)
             self._producer.add(Lane(number, lane.remote))
 
+    def has(self, topic: str) -> bool:
+        return topic in self._numbers
+
     def open(self, slot: Slot) -> None:
         """Place the records of a slot from now on."""
         self._slots.setdefault(slot.share.remote.topic, {})[slot.share.slot] = slot

@@ -87,6 +87,10 @@ class Writer:
         """Write to remote partitions that source partitions share."""
         self._spread.take(lanes)
 
+    def has_lanes(self, topic: str) -> bool:
+        """Whether this task may write to the remote partitions of a topic that source partitions share."""
+        return self._spread.has(topic)
+
     def limit(self, slot: int, max_message_bytes: int) -> None:
         """Take note that a remote topic takes batches of another size now."""
         if slot in self.slots:

@@ -23,7 +23,7 @@ from zlib import crc32
 
 from heliograph.errors import FlowFenced, KafkaFault, MirrorError
 from heliograph.kafka.author import Author
-from heliograph.kafka.cluster import Cluster
+from heliograph.kafka.cluster import Cluster, patiently
 from heliograph.kafka.fencing import fence_group, open_identity, was_forgotten
 from heliograph.kafka.transactions import NOBODY
 from heliograph.model import ProducerIdentity, TopicPartition
@@ -106,10 +106,9 @@ class Ownership:
         with self._flow.lock:
             identity = self._raise(target, self.flow_id, self._flow, _OPEN)
             if topics:
-                fenced = fence_group(target, self.flow_id, identity, topics, _OPEN)
-                for reason in fenced.refused.values():
-                    raise KafkaFault(f"own the flow of {self.flow_id}", reason, retriable=False)
-                self._flow.identity = fenced.identity
+                self._flow.identity = patiently(
+                    lambda: _fence_all(target, self.flow_id, identity, topics), _OPEN
+                )
         self._beat = max(self._beat, before.beat if before else 0) + 1
         if before is None or before.released or before.driver == self._driver:
             self._safe_at = 0.0
@@ -247,6 +246,19 @@ class Ownership:
             return False
         identity = before.identities.get(name)
         return identity is not None and was_forgotten(identity, now)
+
+
+def _fence_all(
+    target: Cluster,
+    name: str,
+    identity: ProducerIdentity,
+    partitions: Sequence[TopicPartition],
+) -> ProducerIdentity:
+    """Fence partitions that are known to be there; a coordinator may not have heard of a new topic yet."""
+    fenced = fence_group(target, name, identity, partitions, _OPEN)
+    for reason in fenced.refused.values():
+        raise KafkaFault(f"own {name}", reason, retriable="UNKNOWN_TOPIC" in reason)
+    return fenced.identity
 
 
 class Renewal:

@@ -10,7 +10,7 @@ B  A new attempt at a slice ends the lease of the one before; a partition has on
 import logging
 import threading
 import time
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -49,6 +49,7 @@ class Roster:
         self.partitions: dict[TopicPartition, Partition] = {}
         self.attempts: dict[int, Attempt] = {}
         self.ending = False
+        self._outgoing: set[Partition] = set()  # still held, and not wanted any more
         self._flow = flow
         self._count = slices
         self._tally = tally
@@ -76,8 +77,12 @@ class Roster:
                 kept[partition.source] = known
                 changed = self._update(known, partition) or changed
             if changed:
+                for before in self.partitions.values():
+                    if before.holder is not None and kept.get(before.source) is not before:
+                        self._outgoing.add(before)
                 self.partitions = kept
-                self.slices = place(kept, self.slices, self._loads.bytes) if kept else []
+                some = kept or self.attempts  # a task that has nothing for a moment stays
+                self.slices = place(kept, self.slices, self._loads.bytes) if some else []
                 self._withdraw()
                 self.changed.notify_all()
             return changed
@@ -168,7 +173,7 @@ class Roster:
                     attempt.slice_index,
                 )
             for slot in list(attempt.slots):
-                partition = attempt.release(slot)
+                partition = self._release(attempt, slot)
                 if partition is not None:
                     partition.clean = False
             for topic in attempt.lane_topics:
@@ -192,7 +197,7 @@ class Roster:
 
     def note_left(self, attempt: Attempt, left: Left) -> None:
         for slot in left.slots:
-            partition = attempt.release(slot)
+            partition = self._release(attempt, slot)
             if partition is not None:
                 partition.clean = partition.identity is not None and not left.behind
                 if left.trouble:
@@ -202,22 +207,23 @@ class Roster:
             remote = TopicPartition(topic, index)
             identity, _ = self._lanes[remote]
             self._lanes[remote] = identity, sequence
-        self._end_lanes(attempt, {topic for topic, _, _ in left.lanes})
+        # The task has dropped these lanes; what was given to it meanwhile for them comes back.
+        attempt.lane_topics -= {topic for topic, _, _ in left.lanes}
+        self._end_lanes(attempt)
         if attempt.slice_index >= len(self.slices) and not attempt.slots:
             attempt.is_ending = True
             attempt.line.send(End())
 
-    def _end_lanes(self, attempt: Attempt, told: Container[str] = ()) -> None:
-        """Take back the lanes that a task has no use for; those not `told` of are fenced before they are used again."""
+    def _end_lanes(self, attempt: Attempt) -> None:
+        """Take back the lanes that a task has no use for, to be fenced before they are used again."""
         used = {p.remote.topic for p in attempt.slots.values() if p.spread}
         for topic in attempt.lane_topics - used:
             attempt.lane_topics.discard(topic)
-            if topic not in told:
-                self._forget_lanes(topic)
+            self._forget_lanes(topic)
 
     def note_stop(self, attempt: Attempt, slot: int, stop: Stop, *, spent: bool) -> None:
         """Take note that a partition does not go on; `spent` sequences were never stored."""
-        partition = attempt.release(slot)
+        partition = self._release(attempt, slot)
         if partition is None:
             return
         if spent or partition.spread:
@@ -227,6 +233,12 @@ class Roster:
             self._end_lanes(attempt)
         partition.clean = partition.identity is not None
         self.stop(partition, stop)
+
+    def _release(self, attempt: Attempt, slot: int) -> Partition | None:
+        partition = attempt.release(slot)
+        if partition is not None:
+            self._outgoing.discard(partition)
+        return partition
 
     def stop(self, partition: Partition, stop: Stop) -> None:
         partition.stop, partition.waits = stop, None
@@ -254,8 +266,10 @@ class Roster:
         """Return what a slice should be given."""
         if slice_index >= len(self.slices):
             return []
+        # What a task still writes for another topic of the same name must have left first: fencing it fences us.
+        taken = {partition.remote for partition in self._outgoing}
         members = (self.partitions[source] for source in self.slices[slice_index])
-        return [partition for partition in members if partition.is_due(now)]
+        return [p for p in members if p.is_due(now) and p.remote not in taken]
 
     def find_due(self) -> list[tuple[Attempt, list[Partition]]]:
         """Return what tasks should be given now, and have not."""

@@ -7,7 +7,7 @@ from enum import Enum
 from heliograph.config.flow import FlowConfig
 from heliograph.flows.source import Route
 from heliograph.kafka.cluster import Cluster, patiently
-from heliograph.kafka.offsets import EARLIEST, LATEST, list_offsets
+from heliograph.kafka.offsets import EARLIEST, LATEST, find_offsets, list_offsets
 from heliograph.model import NOWHERE, Position, TopicPartition
 from heliograph.wire.connect_records import SourceOffset
 
@@ -90,6 +90,28 @@ def saved_offset(
         # Without a record behind it, only the member beside it makes a position of -1.
         downstream = None if position.upstream else 0
     return SourceOffset(position.upstream, downstream, topic_id, remote_id, leader_epoch)
+
+
+def find_unknown(
+    routes: Iterable[Route],
+    saved: Mapping[TopicPartition, SourceOffset],
+    source: Cluster,
+    target: Cluster,
+    *,
+    unmade: Collection[TopicPartition] = (),
+) -> dict[TopicPartition, str]:
+    """Return the source partitions of which nobody can tell now where they begin, and why: these wait alone."""
+    lacking = [r for r in routes if _lacks_position(saved.get(r.source), r)]
+    empty = set(unmade)
+    there = [r for r in lacking if not r.spread and r.remote not in empty]
+    firsts = find_offsets(source, [r.source for r in lacking], EARLIEST)
+    ends = find_offsets(target, [r.remote for r in there], LATEST)
+    faults = {**firsts.missing, **{r.source: ends.missing.get(r.remote) for r in there}}
+    return {partition: str(fault) for partition, fault in faults.items() if fault is not None}
+
+
+def _lacks_position(found: SourceOffset | None, route: Route) -> bool:
+    return _origin(route, found) is not Origin.RESUMED
 
 
 def plan_starts(

@@ -23,6 +23,8 @@ from heliograph.model import Endpoint, TopicPartition
 T = TypeVar("T")
 
 NO_LEADER = -1
+_SLOW = 2.0  # seconds after which a connection that fails was swallowed, and not refused
+_AWAY = 10.0
 _UNTOLD = 1000  # partitions that a broker may not have heard of while a topic grows
 FOREVER = timedelta(days=36_500)
 
@@ -61,6 +63,7 @@ class Cluster:
         self._anyone: Channel | None = None
         self._addresses: dict[int, tuple[str, int]] = {}
         self._cluster_id = ""
+        self._away: dict[int, tuple[float, KafkaFault]] = {}
 
     def close(self) -> None:
         for key in list(self._channels):
@@ -76,10 +79,23 @@ class Cluster:
             if node not in self._addresses:
                 raise KafkaFault(f"find broker {node} of {self.endpoint.cluster}", "nothing", True)
             host, port = self._addresses[node]
-            with network_faults(f"connect to {self.endpoint.cluster} at {host}:{port}"):
-                channel = Channel(self.endpoint, host, port, self._left())
+            self._refuse_away(node)
+            began = time.monotonic()
+            try:
+                with network_faults(f"connect to {self.endpoint.cluster} at {host}:{port}"):
+                    channel = Channel(self.endpoint, host, port, self._left())
+            except KafkaFault as exc:
+                if time.monotonic() - began > _SLOW:
+                    self._away[node] = time.monotonic() + _AWAY, exc
+                raise
             self._channels[node, number] = channel
         return channel
+
+    def _refuse_away(self, node: int) -> None:
+        """Raise at once for a broker that swallowed a connection a moment ago: each further try would wait as long."""
+        until, fault = self._away.get(node, (0.0, None))
+        if fault is not None and time.monotonic() < until:
+            raise KafkaFault(fault.doing, fault.error, retriable=True)
 
     def drop(self, node: int, number: int = 0) -> None:
         """Forget a channel to `node`, after an error on it."""

@@ -187,15 +187,15 @@ class Fetcher:
         """Whether some broker owes a response."""
         return any(session.waiting for session in self._sessions.values())
 
-    def place(self) -> dict[int, str]:
+    def place(self) -> dict[int, str] | None:
         """Give every homeless partition to its leader's session; return why some are still without, by slot.
 
-        Raises what `describe` raises where the cluster as a whole does not answer.
+        None where that is not known yet. Raises what `describe` raises where the cluster as a whole does not answer.
         """
         homeless = [self._subjects[slot] for slot in sorted(self._homeless - self._paused)]
         topics = self._brokers.describe({s.partition.topic for s in homeless})
         if topics is None:
-            return {}
+            return None
         why: dict[int, str] = {}
         nodes: dict[int, Session | str | None] = {}
         for subject in homeless:

@@ -137,9 +137,7 @@ FLOW_HANDOVERS = _counter(
     "flow_handovers", _FLOW, "Partitions that one task handed over, to be copied by another."
 )
 FLOW_RESTARTS = _counter(
-    "flow_restarts",
-    _FLOW,
-    "How often the flow, or one of its slices, was started again after a failure.",
+    "flow_restarts", _FLOW, "How often the flow or one of its slices was started again by itself."
 )
 FLOW_WAITING = _gauge(
     "flow_waiting", _FLOW, "Things that tasks wait for now, such as a broker that does not answer."

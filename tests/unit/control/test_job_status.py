@@ -104,9 +104,9 @@ def test_a_transaction_that_holds_a_partition_back_is_waited_for_by_name(
     assert "30 offsets wait behind it" in sentence
     assert status.open_transactions == (sentence,)
     assert status.open_transaction_seconds >= 90
-    told = {each.topic: each.open_transaction for each in partition_statuses(job)}
-    assert told["ordinary"] is None
-    shown = told["held"]
-    assert shown is not None
-    assert shown.seconds >= 90
-    assert (shown.offset, shown.producer_id, shown.transactional_id) == (20, 7, "billing")
+    shown = {each.topic: each.open_transaction for each in partition_statuses(job)}
+    assert shown["ordinary"] is None
+    open_one = shown["held"]
+    assert open_one is not None
+    assert open_one.seconds >= 90
+    assert (open_one.offset, open_one.producer_id, open_one.transactional_id) == (20, 7, "billing")

@@ -37,7 +37,7 @@ def test_what_one_producer_holds_back_is_one_transaction() -> None:
     assert group_by_transaction([HELD, later, OTHER]) == [[HELD, OTHER], [later]]
 
 
-def test_partitions_of_unknown_producers_are_told_apart() -> None:
+def test_partitions_of_unknown_producers_are_kept_apart() -> None:
     unknown = [
         replace(HELD, transaction=None),
         replace(OTHER, transaction=OpenTransaction(OTHER.offset)),
@@ -188,7 +188,7 @@ def test_the_next_transaction_of_a_partition_is_logged_too(
     assert len(caplog.messages) == 2
 
 
-def test_a_transaction_that_has_ended_meanwhile_is_not_told(
+def test_a_transaction_that_has_ended_meanwhile_is_not_reported(
     config: FlowConfig, job: FlowJob, source: Source, caplog: pytest.LogCaptureFixture
 ) -> None:
     (held,) = read(job, "t")

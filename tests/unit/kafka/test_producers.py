@@ -68,7 +68,7 @@ def ask(**answers: Any) -> dict[TopicPartition, OpenTransaction | None]:
     return find_open_transactions(cast("Cluster", Broker(**answers)), {PARTITION: 100})
 
 
-def test_a_broker_before_2_8_tells_nothing_and_nothing_is_logged(
+def test_a_broker_before_2_8_is_left_out_and_nothing_is_logged(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.INFO)

@@ -1,0 +1,312 @@
+"""What befalls one broker or one partition stays there: the others are copied at their full rate."""
+
+import json
+import signal
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+from confluent_kafka import KafkaException
+
+from heliograph.embedded.ports import LOOPBACK
+from heliograph.embedded.proxy import Proxy
+from tests.clusters import LiveCluster, Outgoing, eventually, start_live_cluster
+from tests.commands import run_command
+from tests.contract.brokers import commit
+from tests.load import SteadyLoad, account
+from tests.mirrors import Mirror, flow_properties, unique_alias
+from tests.processes import send_to_all, tree, workers
+
+pytestmark = [pytest.mark.fault, pytest.mark.timeout(900)]
+
+PARTITIONS = 6
+CLEAN = {"lost": 0, "repeated": 0, "out of order": 0}
+WATCHED = 20
+COPIES = dict.fromkeys(
+    [
+        "replication.factor",
+        "offset.storage.replication.factor",
+        "checkpoints.topic.replication.factor",
+        "heartbeats.topic.replication.factor",
+    ],
+    "3",
+)
+
+
+class Lines:
+    """The mirror's way to each broker of a cluster, which can be made to swallow all packets."""
+
+    def __init__(self, cluster: LiveCluster) -> None:
+        self._nodes = {node.id: node for node in cluster.cluster.layout.nodes}
+        self._open: dict[int, ExitStack] = {}
+        for node in self._nodes:
+            self.good(node)
+
+    def good(self, node: int) -> None:
+        self._close(node)
+        found = self._nodes[node]
+        self._open[node].enter_context(Proxy({found.proxy_port: found.proxied_port}))
+
+    def swallow(self, node: int) -> None:
+        """Answer no packet of a new connection, and end those that are there."""
+        self._close(node)
+        self._open[node].enter_context(swallowing(self._nodes[node].proxy_port))
+
+    def close(self) -> None:
+        for stack in self._open.values():
+            stack.close()
+
+    def _close(self, node: int) -> None:
+        self._open.pop(node, ExitStack()).close()
+        self._open[node] = ExitStack()
+
+
+@contextmanager
+def swallowing(port: int) -> Iterator[None]:
+    """Have a port whose queue of connections is full: Linux drops the packets of further ones."""
+    with ExitStack() as at_end:
+        listener = at_end.enter_context(socket.socket())
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((LOOPBACK, port))
+        listener.listen(0)
+        for _ in range(4):
+            filler = at_end.enter_context(socket.socket())
+            filler.setblocking(False)
+            filler.connect_ex((LOOPBACK, port))
+        yield
+
+
+@pytest.fixture(scope="module")
+def three(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveCluster]:
+    live = start_live_cluster(
+        "three",
+        tmp_path_factory.mktemp("three"),
+        brokers=3,
+        config={"min.insync.replicas": "1", "offsets.topic.replication.factor": "3"},
+        heap="320m",
+        proxied=True,
+    )
+    yield live
+    live.cluster.wipe()
+
+
+class Scene:
+    """A mirror to three brokers, over a line to each."""
+
+    def __init__(self, source: LiveCluster, target: LiveCluster, folder: Path) -> None:
+        self.source, self.target = source, target
+        self.alias = unique_alias()
+        self.topic = source.create_topic(PARTITIONS)
+        self.lines = Lines(target)
+        self.mirror = Mirror(folder, self.properties())
+
+    def properties(self) -> dict[str, str]:
+        properties = flow_properties(
+            (self.alias, self.source.bootstrap),
+            ("B", self.target.cluster.proxied_bootstrap),
+            f"{self.topic}.*",
+            tasks_max="2",
+        )
+        return {**properties, **COPIES}
+
+    @property
+    def remote(self) -> str:
+        return f"{self.alias}.{self.topic}"
+
+    def leaders(self, topic: str) -> dict[int, int]:
+        found = self.target.admin.list_topics(timeout=10).topics[topic].partitions
+        return {index: partition.leader for index, partition in found.items()}
+
+    def await_copied(self, partitions: set[int], records: int = 100) -> None:
+        before = self.target.end_offsets(self.remote) or [0] * PARTITIONS
+
+        def came() -> bool:
+            try:
+                ends = self.target.end_offsets(self.remote)
+            except KafkaException:
+                return False  # librdkafka asks a broker that is gone for a while
+            return bool(ends) and all(ends[p] >= before[p] + records for p in partitions)
+
+        eventually(came, 120, self.mirror.tail)
+
+
+@pytest.fixture
+def scene(source: LiveCluster, three: LiveCluster, tmp_path: Path) -> Iterator[Scene]:
+    made = Scene(source, three, tmp_path / "mirror")
+    yield made
+    if made.mirror.is_alive:
+        send_to_all(tree(made.mirror.pid), signal.SIGKILL)
+        made.mirror.wait()
+    made.lines.close()
+    three.cluster.start()
+
+
+def await_created(scene: Scene) -> dict[int, int]:
+    eventually(
+        lambda: scene.target.partition_count(scene.remote) == PARTITIONS, 90, scene.mirror.tail
+    )
+    return scene.leaders(scene.remote)
+
+
+def share_copied(scene: Scene, load: SteadyLoad, partitions: set[int], began: list[int]) -> float:
+    """Return how many of the records that were produced in a while for some partitions were copied in it."""
+    produced_before = load.produced
+    until = time.monotonic() + WATCHED
+    eventually(lambda: time.monotonic() > until, WATCHED + 10)
+    produced = (load.produced - produced_before) * len(partitions) / PARTITIONS
+    ends = scene.target.end_offsets(scene.remote)
+    return sum(ends[p] - began[p] for p in partitions) / produced
+
+
+def test_a_broker_that_the_mirror_alone_cannot_reach_holds_up_its_own_partitions_alone(
+    scene: Scene,
+) -> None:
+    with SteadyLoad(scene.source, scene.topic, PARTITIONS, rate=3000) as load:
+        scene.mirror.start()
+        leaders = await_created(scene)
+        scene.await_copied(set(leaders))
+        away = leaders[0]
+        others = {p for p, leader in leaders.items() if leader != away}
+        assert others
+        scene.lines.swallow(away)
+        scene.await_copied(others)  # what was in hand has left
+        share = share_copied(scene, load, others, scene.target.end_offsets(scene.remote))
+        assert share >= 0.95, f"{share:.1%}"
+
+        new = scene.source.create_topic(3, name=f"{scene.topic}.new")
+        scene.source.produce(new, [Outgoing(b"%d" % n, partition=n % 3) for n in range(300)])
+        made = f"{scene.alias}.{new}"
+        eventually(lambda: scene.target.partition_count(made) == 3, 30, scene.mirror.tail)
+        reachable = [p for p, leader in scene.leaders(made).items() if leader != away]
+        eventually(
+            lambda: all(scene.target.end_offsets(made)[p] >= 100 for p in reachable),
+            30,
+            scene.mirror.tail,
+        )
+
+        scene.lines.good(away)
+        scene.await_copied(set(leaders))
+        produced = load.stop()
+        eventually(
+            lambda: len(scene.target.consume(scene.remote)) >= produced, 90, scene.mirror.tail
+        )
+    scene.mirror.stop()
+    assert account(scene.target, scene.remote, produced, PARTITIONS) == CLEAN
+    assert len(scene.target.consume(made)) == 300
+
+
+def test_a_mirror_starts_and_stops_beside_a_broker_that_it_cannot_reach(scene: Scene) -> None:
+    with SteadyLoad(scene.source, scene.topic, PARTITIONS, rate=1000) as load:
+        with scene.mirror:
+            leaders = await_created(scene)
+            scene.await_copied(set(leaders))
+        away = leaders[0]
+        others = {p for p, leader in leaders.items() if leader != away}
+        scene.lines.swallow(away)
+        scene.mirror.start()
+        scene.await_copied(others)
+        send_to_all(workers(scene.mirror.pid), signal.SIGKILL)
+        scene.await_copied(others)
+        scene.lines.good(away)
+        scene.await_copied(set(leaders))
+        produced = load.stop()
+        eventually(
+            lambda: len(scene.target.consume(scene.remote)) >= produced, 90, scene.mirror.tail
+        )
+    scene.mirror.stop()
+    assert account(scene.target, scene.remote, produced, PARTITIONS) == CLEAN
+
+
+def test_a_remote_partition_with_too_few_replicas_waits_alone(scene: Scene) -> None:
+    fragile = scene.source.create_topic(3, name=f"{scene.topic}.fragile")
+    remote = f"{scene.alias}.{fragile}"
+    scene.target.create_topic(3, {"min.insync.replicas": "2"}, name=remote, replication=2)
+    with SteadyLoad(scene.source, scene.topic, PARTITIONS, rate=1000) as load:
+        scene.mirror.start()
+        leaders = await_created(scene)
+        scene.await_copied(set(leaders))
+        scene.source.produce(fragile, [Outgoing(b"a", partition=p) for p in range(3)])
+        eventually(lambda: len(scene.target.consume(remote)) == 3, 60, scene.mirror.tail)
+        dead = scene.leaders(remote)[0]
+        scene.target.cluster.kill(dead, signal.SIGKILL)
+        scene.source.produce(fragile, [Outgoing(b"b", partition=p) for p in range(3)])
+        send_to_all(workers(scene.mirror.pid), signal.SIGKILL)  # so that all must be fenced
+        scene.await_copied(set(leaders))
+        eventually(
+            lambda: scene.mirror.lines("waits", "in sync", "min.insync.replicas is 2"),
+            90,
+            scene.mirror.tail,
+        )
+        scene.target.cluster.start()
+        eventually(lambda: len(scene.target.consume(remote)) == 6, 120, scene.mirror.tail)
+        produced = load.stop()
+        eventually(
+            lambda: len(scene.target.consume(scene.remote)) >= produced, 90, scene.mirror.tail
+        )
+    scene.mirror.stop()
+    assert account(scene.target, scene.remote, produced, PARTITIONS) == CLEAN
+
+
+def test_a_source_partition_without_a_leader_holds_up_neither_a_start_nor_the_others(
+    three: LiveCluster, target: LiveCluster, tmp_path: Path
+) -> None:
+    topic = three.create_topic(3, replication=1)
+    alias = unique_alias()
+    remote = f"{alias}.{topic}"
+    three.produce(topic, [Outgoing(b"%d" % n, partition=n % 3) for n in range(300)])
+    leaders = {
+        i: p.leader for i, p in three.admin.list_topics(timeout=10).topics[topic].partitions.items()
+    }
+    dead = leaders[0]
+    alive = {p for p, leader in leaders.items() if leader != dead}
+    mirror = Mirror(
+        tmp_path, flow_properties((alias, three.bootstrap), ("B", target.bootstrap), topic)
+    )
+    three.cluster.kill(dead, signal.SIGKILL)
+    try:
+        with mirror:
+            eventually(lambda: target.partition_count(remote) == 3, 90, mirror.tail)
+            eventually(
+                lambda: all(target.end_offsets(remote)[p] >= 100 for p in alive), 60, mirror.tail
+            )
+            three.cluster.start()
+            eventually(lambda: len(target.consume(remote)) == 300, 90, mirror.tail)
+    finally:
+        three.cluster.start()
+
+
+def test_a_fail_over_goes_on_where_one_remote_partition_has_no_leader(
+    source: LiveCluster, three: LiveCluster, tmp_path: Path
+) -> None:
+    topic = source.create_topic(3)
+    alias = unique_alias()
+    remote = f"{alias}.{topic}"
+    properties = flow_properties((alias, source.bootstrap), ("B", three.bootstrap), topic)
+    properties |= {**COPIES, "emit.checkpoints.interval.seconds": "1", "groups": f"{alias}.*"}
+    three.create_topic(3, name=remote, replication=1)
+    source.produce(topic, [Outgoing(b"%d" % n, partition=n % 3) for n in range(300)])
+    group = f"{alias}-group"
+    commit(source, group, topic, {0: 50, 1: 60, 2: 70})
+    mirror = Mirror(tmp_path, properties)
+    with mirror:
+        eventually(lambda: len(three.consume(remote)) == 300, 90, mirror.tail)
+    found = three.admin.list_topics(timeout=10).topics[remote].partitions
+    dead = found[0].leader
+    three.cluster.kill(dead, signal.SIGKILL)
+    try:
+        eventually(lambda: three.partition_count(remote) < 3, 60)
+        told = run_command(
+            "failover", str(mirror.file), "--flow", f"{alias}->B", "--force", "--yes", "--json",
+            within=180,
+        )  # fmt: skip
+        assert told.stdout, told.stderr
+        report = json.loads(told.stdout)
+        assert report["held"] is True, told.stderr
+        assert report["moved"] == {group: 3}
+        assert list(report["unfenced"]) == [f"{remote}-0"]
+        assert "has no leader" in report["unfenced"][f"{remote}-0"]
+    finally:
+        three.cluster.start()
