@@ -18,7 +18,7 @@ from tests.processes import is_alive
 from tests.standalone import StandaloneSpark, python_of
 
 OURS = ("heliograph",)
-FULL = 60  # longer than an epoch, whose end Spark writes down
+FULL = 60
 _CLOCK = Path(__file__).with_name("clock.c")
 _HOUR = 3600
 

@@ -65,7 +65,7 @@ class Heliograph(Mirror):
         eventually(lambda: self._ups() > self._begun, within, self.tail)
 
     def process(self, name: str) -> int:
-        """Return its pid; Spark starts a daemon and workers anew only when it needs them, as for an epoch."""
+        """Return its pid; Spark starts a daemon and workers only when it needs them."""
         return eventually(lambda: self._find(name), 90, self.tail)
 
     def _find(self, name: str) -> int:

@@ -14,7 +14,7 @@ from heliograph.web.server import Server
 from tests.fakes import InMemoryHerder
 from tests.web.replay import Compared, replay
 
-_HEAD = """# The REST API beside Kafka Connect's
+_HEAD = """# The REST API and Kafka Connect's, compared
 
 Every call of a story was made to a Kafka Connect 4.3.1 worker with the three mirror connectors, with good and bad
 input (`tests/golden/connect/record.py`; the answers are in `answers.json` there), and again to heliograph

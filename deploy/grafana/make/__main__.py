@@ -1,4 +1,4 @@
-"""`python -m deploy.grafana.make`, in the project's folder, writes the dashboards anew."""
+"""`python -m deploy.grafana.make`, in the project's folder, writes the dashboards."""
 
 import json
 from pathlib import Path

@@ -118,7 +118,7 @@ def _now() -> list[Panel]:
         stat(
             "Restarts in a day",
             f"sum(increase(heliograph_flow_restarts_total{{{FLOW}}}[1d]))",
-            "How often the flow was begun anew by itself within the last day.",
+            "How often the flow, or one of its slices, was started again after a failure within the last day.",
             steps=((None, GREEN), (5, ORANGE)),
         ),
         stat(
@@ -222,7 +222,7 @@ def _latency() -> list[Panel]:
         series(
             "Tasks of Spark at work",
             Query(f"sum(heliograph_flow_tasks{{{FLOW}}})", "tasks"),
-            "Tasks that copy partitions now, at most tasks.max. Each runs until it is told to end.",
+            "Tasks that copy partitions now, at most tasks.max. Each runs until the driver ends it.",
         ),
     ]
 
@@ -275,7 +275,7 @@ def _inside() -> list[Panel]:
                 f"sum by (verdict) (rate(heliograph_flow_batches_total{{{FLOW}}}[$__rate_interval]))",
                 "{{verdict}}",
             ),
-            "pass: as it was; merge: several as one; reencode: written anew; placed: by key; skipped: partly on the target "
+            "pass: as it was; merge: several as one; reencode: encoded again; placed: by key; skipped: partly on the target "
             "already; dropped: control batches and aborted transactions.",
             "cps",
             stacked=True,
@@ -308,7 +308,7 @@ def _inside() -> list[Panel]:
         series(
             "Chores: how long the last one took",
             Query(f"max by (chore) (heliograph_chore_seconds{{{FLOW}}})", "{{chore}}"),
-            "What the flow keeps in step beside its records.",
+            "What the flow keeps in sync besides its records.",
             "s",
         ),
         series(

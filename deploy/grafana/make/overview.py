@@ -232,7 +232,7 @@ def _history() -> list[Panel]:
                 f"sum by (source, target) (increase(heliograph_flow_restarts_total{{{FLOWS}}}[15m]))",
                 NAME,
             ),
-            "How often flows were begun anew by themselves.",
+            "How often flows, or slices of them, were started again after a failure.",
         ),
     ]
 

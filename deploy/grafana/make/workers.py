@@ -177,7 +177,7 @@ def _work() -> list[Panel]:
                 f"sum by (source, target) (increase(heliograph_flow_restarts_total{{{_HERE}}}[15m]))",
                 flow,
             ),
-            "How often flows were begun anew by themselves.",
+            "How often flows, or slices of them, were started again after a failure.",
         ),
         series(
             "Chores done",

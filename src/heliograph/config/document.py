@@ -13,7 +13,7 @@ Generated from `src/heliograph/config`; `python -m heliograph.config.document` p
 The file is MirrorMaker 2's own: `key` for everything, `A.key` for a cluster, `A->B.key` for a flow, and the
 more exact one wins. `${file:/path:key}`, `${env:NAME}` and `${dir:/path:name}` are replaced in every value.
 `spark.*` goes to Spark, bare or for a flow. Old names that still work: `topics.blacklist`, `groups.blacklist`,
-`config.properties.blacklist`.
+`config.properties.blacklist`. `epoch.seconds` of version 0.1.0 does nothing: it is accepted with a warning.
 """
 
 

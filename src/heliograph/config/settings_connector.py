@@ -61,7 +61,7 @@ REPLICATION_POLICY_SEPARATOR = Field(
     "replication.policy.separator",
     STRING,
     ".",
-    "What stands between alias and topic in a remote name.",
+    "The separator of alias and topic in a remote name.",
 )
 INTERNAL_SEPARATOR_ENABLED = Field(
     "replication.policy.internal.topic.separator.enabled",

@@ -59,8 +59,8 @@ ON_LOSS = Field(
     "on.loss",
     one_of("stop", "continue"),
     "stop",
-    "What to do when the source has deleted records not yet mirrored, a topic was made anew, or a remote "
-    "topic holds records that this flow knows nothing of.",
+    "What to do when the source has deleted records not yet mirrored, a topic was deleted and recreated, or a "
+    "remote topic holds records that this flow knows nothing of.",
     _OURS,
 )
 MERGE_MAX_BYTES = Field(

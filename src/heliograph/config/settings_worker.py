@@ -117,14 +117,14 @@ ALLOW_ORIGIN = Field(
     "access.control.allow.origin",
     STRING,
     "",
-    "Sites, besides its own, whose pages may use REST; a * stands for anything.",
+    "Sites, besides its own, whose pages may use REST; * allows any.",
     _REST,
 )
 ALLOW_METHODS = Field(
     "access.control.allow.methods",
     STRING,
     "",
-    "With which methods they may; GET, POST and HEAD unless told.",
+    "The methods that they may use; by default GET, POST and HEAD.",
     _REST,
 )
 SSL_CLIENT_AUTH = Field(

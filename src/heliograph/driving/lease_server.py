@@ -93,7 +93,7 @@ class LeaseServer:
     """
 
     def __init__(self, spark: Mapping[str, str] | None = None) -> None:
-        """Take the spark.* keys that the flows' session is given."""
+        """Take the spark.* keys that the flows' context is given."""
         self.secret = secrets.token_hex(16)
         self._landlords: dict[str, Landlord] = {}
         self._closed = False

@@ -9,11 +9,11 @@ _HEAD = """# Metrics
 Generated from `src/heliograph/policy/metrics.py`; `python -m heliograph.policy.metrics_document` prints it.
 
 `heliograph run` and `heliograph worker` answer `GET /metrics` where their REST API listens, in Prometheus'
-text format. A worker tells of the flows that it copies itself, and of the groups of flows whose checkpoint connector
+text format. A worker has the flows that it copies itself, and the groups of flows whose checkpoint connector
 it runs: scrape them all. Where `rest.access.file` is set, a scrape needs the role `view`, with `basic_auth` or a
 bearer token.
 
-A scrape looks at what is known anyway; copying costs nothing more for it. Rates, ages and the RPO are told from one
+A scrape looks at what is known anyway; copying costs nothing more for it. Rates, ages and the RPO are computed from one
 scrape to the next, so they are there from the second on, and no more exact than the time between two.
 
 **Names.** Metrics of MirrorMaker 2 keep the names that the JMX exporter's rules of Strimzi give them (`lowercaseOutputName`,
@@ -21,28 +21,28 @@ scrape to the next, so they are there from the second on, and no more exact than
 `source` since Kafka 4.0, `target`, `topic` (the remote one), `partition`, `group`. In metrics of heliograph `topic`
 is the source's name.
 
-**Counters** never fall while a process runs: a flow that begins anew after a failure, is paused or restarted, and a
-partition whose topic was made anew go on from where they were. MM2's counts, which are gauges, begin at 0 then, as MM2's do.
+**Counters** never fall while a process runs: a flow that starts again after a failure, is paused or restarted, and a
+partition whose topic was deleted and recreated continue from where they were. MM2's counts, which are gauges, begin at 0 then, as MM2's do.
 A topic's counters are there as long as the topic is copied. Runs of chores begin at 0 with their connector.
 
-**Lag in seconds** is how long the first offset that is not on the target has been on the source, told from where the
+**Lag in seconds** is how long the first offset that is not on the target has been on the source, computed from where the
 partition ended at earlier scrapes; what lay there before the first scrape counts from then on, or from the timestamp
 of the newest copied record where that is earlier. **RPO** is the same, and at least the time since the flow
-was last seen RUNNING: who does not see the source cannot know that nothing came.
+was last seen RUNNING: without a look at the source nobody knows that nothing came.
 
 **How many series.** Up to 2,000 partitions in all flows of a process have series of their own, 14 each at most. With
-more, none has: what MM2 tells of a partition is then told of a topic, without the label `partition` (counts and
-rates added, ages and latencies the worst), up to 2,000 topics, and beyond that only of flows. Groups
+more, none has: MM2's metrics of a partition are then those of a topic, without the label `partition` (counts and
+rates added, ages and latencies the worst), up to 2,000 topics, and beyond that only those of flows. Groups
 likewise: up to 500 have their own, with a series per partition as long as these are no more than 2,000; with more,
-`heliograph_flow_checkpoint_age_seconds` still tells how old checkpoints are. Reasons are at most 10 per flow.
-`heliograph_series_folded` tells what was left out. A scraper moves the limits: `params: {partitions: ["5000"],
+`heliograph_flow_checkpoint_age_seconds` still shows how old checkpoints are. Reasons are at most 10 per flow.
+`heliograph_series_folded` shows what was left out. A scraper changes the limits: `params: {partitions: ["5000"],
 groups: ["1000"]}` in its configuration.
 
 **Drills and verifies** are those whose reports, `drill-*.json` and `verify-*.json`, are in the folder that `--reports` names:
-`drill-reports` of the directory that this process was started in, unless told, which is where `heliograph drill` keeps them.
+by default `drill-reports` of the directory that this process was started in, which is where `heliograph drill` keeps them.
 
-**Process metrics** `process_*` and `python_*` beside these are prometheus_client's own and tell of the driver alone. Executors on a
-Spark cluster are other machines' processes: Spark tells of them.
+**Process metrics** `process_*` and `python_*` are prometheus_client's own and cover the driver alone. Executors on a
+Spark cluster are processes of other machines: Spark has their metrics.
 """
 
 

@@ -1,7 +1,7 @@
 """What one task of a verify does: read both sides of partition pairs and compare them.
 
-The values here are pickled into tasks. They hold endpoints, so they travel inside the data source's
-object and never as options, which Spark shows.
+The values here are pickled into tasks. They hold endpoints, so they travel inside the job's function
+and never as options, which Spark shows.
 """
 
 import time

@@ -59,7 +59,7 @@ def lease_place(spark: Mapping[str, str]) -> tuple[str, int]:
 
 
 def plan_cluster(spark: Mapping[str, str], slots: int) -> dict[str, str]:
-    """Return the settings of a session whose tasks run on a cluster; what `spark` gives stands."""
+    """Return the settings of a context whose tasks run on a cluster; what `spark` gives wins."""
     host = driver_host(spark)
     settings = {"spark.driver.host": host, "spark.driver.bindAddress": host, **_CLUSTER}
     if spark["spark.master"].startswith(("yarn", "k8s")):

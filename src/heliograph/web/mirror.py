@@ -66,7 +66,7 @@ def list_partitions(known: TheFlows, flow: str, topic: str | None = None) -> lis
 
 @router.get("/flows/{flow}/groups")
 def list_groups(known: TheFlows, flow: str) -> list[GroupStatus]:
-    """Return the groups of a flow, where each stands on the target, and why one was not moved."""
+    """Return the groups of a flow, where each is on the target, and why one was not moved."""
     find_flow(known, flow)
     return known.groups(flow)
 

@@ -71,7 +71,7 @@ async def get_me(request: Request) -> dict[str, Any]:
 
 @router.get("/overview")
 def get_overview(live: TheLive, known: TheFlows) -> dict[str, Any]:
-    """Return clusters and flows, with what can only be told over time."""
+    """Return clusters and flows, with what is only known over time."""
     return _overview(live.watch.look(), known)
 
 
