@@ -126,7 +126,7 @@ class Scene:
         def came() -> bool:
             try:
                 ends = self.target.end_offsets(self.remote)
-            except KafkaException:
+            except (KafkaException, TimeoutError):
                 return False  # librdkafka asks a broker that is gone for a while
             return bool(ends) and all(ends[p] >= before[p] + records for p in partitions)
 

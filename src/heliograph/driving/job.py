@@ -115,7 +115,6 @@ class FlowJob:
     def start(self, engine: Engine) -> None:
         """Start the slices; their tasks come for their leases a moment later."""
         self._engine = engine
-        engine.seat(self._options.key, self._options.slices)
         self._pulse.start()
         self._hands.start()
         self._runners = [
@@ -126,6 +125,7 @@ class FlowJob:
                 index,
                 is_wanted=self._is_wanted,
                 on_restart=self._note_restart,
+                on_over=self._note_over,
             )
             for index in range(self._options.slices)
         ]
@@ -231,9 +231,10 @@ class FlowJob:
             roster = self._roster
             absent = {
                 index
-                for index, members in enumerate(roster.slices)
-                if members and index not in roster.attempts and not roster.ending
+                for index in range(roster.tasks)
+                if index not in roster.attempts and roster.partitions and not roster.ending
             }
+            engine.seat(self._options.key, roster.tasks)
             self._missed_since = {i: self._missed_since.get(i, now) for i in absent}
             missed = sum(now - since > _MISSED for since in self._missed_since.values())
         starved = engine.shortage()
@@ -344,6 +345,14 @@ class FlowJob:
             pause,
         )
 
+    def _note_over(self, slice_index: int) -> None:
+        """Take back what a task held that has ended; one that was cut off from here does not hang up itself."""
+        with self._changed:
+            attempt = self._roster.attempts.get(slice_index)
+            if attempt is not None:
+                attempt.line.hang_up()
+                self._roster.revoke(attempt)
+
     def _give_up(self, kind: str, reason: str) -> None:
         """Hand out nothing any more: a task that is started again must not fence a successor."""
         self._given_up = True
@@ -354,12 +363,9 @@ class FlowJob:
         """Wait until there is work for a slice; return whether there is, None when the flow ends."""
         roster = self._roster
 
-        def has_work() -> bool:
-            return roster.ending or bool(roster.due_of(slice_index, time.monotonic()))
-
         with self._changed:
-            self._changed.wait_for(has_work, timeout)
-            return None if roster.ending else has_work()
+            self._changed.wait_for(lambda: roster.ending or roster.is_wanted(slice_index), timeout)
+            return None if roster.ending else roster.is_wanted(slice_index)
 
     def lose(self, reason: str) -> None:
         """Take note that another driver has the flow."""

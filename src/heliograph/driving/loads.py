@@ -49,12 +49,7 @@ class Loads:
         self._cpu = {attempt: attempt.cpu_seconds for attempt in attempts.values()}
         if sum(busy) > _LITTLE:
             self._loaded_at = now
-        behind = [
-            any(records[p] for p in members)
-            and sum(partitions[p].lag for p in members) * passed
-            > _BEHIND * sum(records[p] for p in members)
-            for members in slices
-        ]
+        behind = [self._is_behind(members, partitions, records, passed) for members in slices]
         look = Look(self.bytes, busy, behind, calm=now - self._loaded_at > _CALM)
         planned = respread(slices, look, most)
         if planned is None:
@@ -63,6 +58,18 @@ class Loads:
             return None
         self._moved_at = now
         return planned
+
+    def _is_behind(
+        self,
+        members: Sequence[TopicPartition],
+        partitions: Mapping[TopicPartition, Partition],
+        records: Mapping[TopicPartition, int],
+        passed: float,
+    ) -> bool:
+        """Whether a task lags with what it could copy; another task would wait for the same broker."""
+        going = [p for p in members if not (partitions[p].waits or partitions[p].stop)]
+        carried = sum(records[p] for p in going)
+        return carried > 0 and sum(partitions[p].lag for p in going) * passed > _BEHIND * carried
 
     def _busy(self, attempt: Attempt | None, passed: float) -> float:
         """Return which share of a core a task used since the last look."""

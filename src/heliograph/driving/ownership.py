@@ -38,6 +38,7 @@ _MARGIN = 5.0
 _LONGEST_BEAT = 60.0
 _FENCE = timedelta(seconds=5)
 _OPEN = timedelta(seconds=30)
+_SIGN = timedelta(seconds=2)
 WEEK = timedelta(days=7)  # Kafka's default
 
 
@@ -129,16 +130,16 @@ class Ownership:
             with held.lock:
                 held.identity, held.renewed_at = NOBODY, float("inf")
 
-    def verify(self, target: Cluster) -> None:
+    def verify(self, target: Cluster, within: timedelta = _FENCE) -> None:
         """Raise FlowFenced if another driver has the flow."""
         with self._flow.lock:
-            self._raise(target, self.flow_id, self._flow, _OPEN)
+            self._raise(target, self.flow_id, self._flow, within)
 
     def author(self, target: Cluster) -> Author:
         """Return the one who signs this driver's own rows on the target. `target` is the caller's own."""
 
         def renew() -> ProducerIdentity:
-            self.verify(target)
+            self.verify(target, _SIGN)
             return self._flow.identity
 
         return Author(self._flow.identity, renew)

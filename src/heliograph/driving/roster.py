@@ -19,11 +19,12 @@ from heliograph.driving.loads import Loads
 from heliograph.driving.partitions import Attempt, Partition, Stop
 from heliograph.driving.tally import Tally
 from heliograph.model import Flow, Position, ProducerIdentity, StopKind, TopicPartition
-from heliograph.policy.spread import place
+from heliograph.policy.spread import Plan, place
 from heliograph.wire.lease_messages import End, Hello, LaneShare, Leave, Left, Limit, Share, Take
 
 log = logging.getLogger(__name__)
 
+_UNUSED = 30.0  # seconds that a task which was asked for may be without work
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 15.0  # until what could not be handed out is tried again
 
 
@@ -49,6 +50,8 @@ class Roster:
         self.partitions: dict[TopicPartition, Partition] = {}
         self.attempts: dict[int, Attempt] = {}
         self.ending = False
+        self.tasks = 0  # how many are wanted, those included that have not come yet
+        self._asked_at = 0.0
         self._outgoing: set[Partition] = set()  # still held, and not wanted any more
         self._flow = flow
         self._count = slices
@@ -83,6 +86,7 @@ class Roster:
                 self.partitions = kept
                 some = kept or self.attempts  # a task that has nothing for a moment stays
                 self.slices = place(kept, self.slices, self._loads.bytes) if some else []
+                self.tasks = max(self.tasks, len(self.slices))
                 self._withdraw()
                 self.changed.notify_all()
             return changed
@@ -105,22 +109,49 @@ class Roster:
         return changed
 
     def rebalance(self) -> None:
-        """Spread partitions over more tasks, or fewer, or otherwise, if what they carry asks for it."""
+        """Spread partitions over more tasks, or fewer, or otherwise, if what they carry asks for it.
+
+        A task is added before it is given anything: where Spark has no core for it, nothing moves.
+        """
         with self.changed:
             if self.ending or len(self.attempts) < len(self.slices):
                 return
             planned = self._loads.propose(self.slices, self.partitions, self.attempts, self._count)
-            if planned:
-                log.info(
-                    "flow=%s spreads partitions=%d over tasks=%d, which were %d",
-                    self._flow,
-                    len(self.partitions),
-                    len(planned),
-                    len(self.slices),
-                )
-                self.slices = planned
-                self._withdraw()
+            if planned and len(planned) > len(self.attempts):
+                self.tasks = len(planned)
+                self._asked_at = time.monotonic()
                 self.changed.notify_all()
+            elif planned:
+                self._apply(planned)
+            elif time.monotonic() - self._asked_at > _UNUSED:
+                self.tasks = len(self.slices)
+                self._end_idle()
+
+    def _apply(self, planned: Plan) -> None:
+        log.info(
+            "flow=%s spreads partitions=%d over tasks=%d, which were %d",
+            self._flow,
+            len(self.partitions),
+            len(planned),
+            len(self.slices),
+        )
+        self.slices = planned
+        self.tasks = len(planned)
+        self._withdraw()
+        self.changed.notify_all()
+
+    def _end_idle(self) -> None:
+        """End tasks that belong to no slice and hold nothing any more."""
+        for index, attempt in self.attempts.items():
+            if index >= self.tasks and not attempt.slots and not attempt.is_ending:
+                attempt.is_ending = True
+                attempt.line.send(End())
+
+    def is_wanted(self, slice_index: int) -> bool:
+        """Whether a task should be there for a slice: it has something to do, or is to get it."""
+        if slice_index in self.attempts:
+            return False
+        return slice_index < self.tasks or bool(self.due_of(slice_index, time.monotonic()))
 
     def reposition(self, source: TopicPartition, upstream: int) -> None:
         """Go on with a stopped partition from another upstream offset."""
@@ -210,9 +241,7 @@ class Roster:
         # The task has dropped these lanes; what was given to it meanwhile for them comes back.
         attempt.lane_topics -= {topic for topic, _, _ in left.lanes}
         self._end_lanes(attempt)
-        if attempt.slice_index >= len(self.slices) and not attempt.slots:
-            attempt.is_ending = True
-            attempt.line.send(End())
+        self._end_idle()
 
     def _end_lanes(self, attempt: Attempt) -> None:
         """Take back the lanes that a task has no use for, to be fenced before they are used again."""

@@ -33,14 +33,19 @@ class SliceRunner:
         *,
         is_wanted: IsWanted,
         on_restart: OnRestart,
+        on_over: Callable[[int], None] = lambda _: None,
     ) -> None:
-        """Take where to run; `is_wanted` waits for work, and returns None when there will be none any more."""
+        """Take where to run; `is_wanted` waits for work, and returns None when there will be none any more.
+
+        `on_over` is called when Spark says that a task has ended, or that it is lost.
+        """
         self._engine = engine
         self._leases = leases
         self._key = key
         self._index = index
         self._is_wanted = is_wanted
         self._on_restart = on_restart
+        self._on_over = on_over
         self._group = f"{key} {index}"
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, name=self._group, daemon=True)
@@ -64,6 +69,7 @@ class SliceRunner:
                     return
             began = time.monotonic()
             reason = self._attempt(attempt)
+            self._on_over(self._index)
             if self._over.is_set() or self._is_wanted(self._index, 0) is None:
                 return
             if reason is None:

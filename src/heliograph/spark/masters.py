@@ -19,10 +19,8 @@ PYTHON = "spark.pyspark.python"
 _LOOPBACKS = ("localhost", "127.0.0.1", "::1", "[::1]")
 _PYTHONPATH = "spark.executorEnv.PYTHONPATH"
 
-# A lost task is begun again on another executor, and an executor that went silent is given up within
-# a minute or so; Spark's own defaults are four times and two to three minutes.
+# An executor that went silent is given up within a minute or so; by default Spark waits for two to three.
 _CLUSTER = {
-    "spark.task.maxFailures": "8",
     "spark.executor.heartbeatInterval": "5s",
     "spark.network.timeout": "60s",
     "spark.network.timeoutInterval": "15s",
