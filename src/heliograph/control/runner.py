@@ -17,6 +17,7 @@ from heliograph.config.flow import FlowConfig
 from heliograph.control.flow_status import FlowStatus, PartitionStatus, State, status_at_rest
 from heliograph.control.job_status import partition_statuses, with_job, with_tally
 from heliograph.control.jobs import make_job, settle_transactions
+from heliograph.control.keeper import Complaints, Keeper
 from heliograph.control.losses import look_into_losses, raise_alarms
 from heliograph.control.open_transactions import OpenTransactions
 from heliograph.control.patience import DRAIN, LAST_SAVE, UPKEEP
@@ -28,7 +29,7 @@ from heliograph.driving.hands import Rights
 from heliograph.driving.job import FlowJob
 from heliograph.driving.lease_server import LeaseServer
 from heliograph.driving.tally import Tally
-from heliograph.errors import FlowFenced, FlowHeld, KafkaFault, MirrorError
+from heliograph.errors import FlowFenced, FlowHeld, MirrorError
 from heliograph.flows.group_progress import GroupProgress
 from heliograph.flows.holds import HoldStore
 from heliograph.flows.progress import ProgressStore, open_progress
@@ -56,7 +57,6 @@ _SOON = 3.0
 _FIRST_BACKOFF = timedelta(seconds=1)
 _LONGEST_BACKOFF = timedelta(seconds=15)
 _SETTLED = timedelta(seconds=60)
-_SAVE = timedelta(seconds=3)
 _TROUBLE = timedelta(seconds=3)
 _HELD = timedelta(seconds=2)
 
@@ -84,6 +84,7 @@ class _Desk:
     holds: HoldStore
     upkeep: TopicUpkeep
     job: FlowJob
+    keeper: Keeper
 
 
 class FlowRunner(threading.Thread):
@@ -111,7 +112,7 @@ class FlowRunner(threading.Thread):
         self._job: FlowJob | None = None
         self._upkeep: TopicUpkeep | None = None
         self._troubled_since: float | None = None
-        self._complaints: dict[str, str] = {}
+        self._complaints = Complaints(config)
         self._known: dict[TopicPartition, SourceOffset] = {}
         self._spreads = Spreads(config.flow)
         self._tenure = Tenure(config)
@@ -217,7 +218,8 @@ class FlowRunner(threading.Thread):
             runs.load()
             upkeep = TopicUpkeep(self._config)
             job = self._open_job(runs, upkeep, shared)
-            desk = _Desk(source, target, store, runs, holds, upkeep, job)
+            keeper = Keeper(self._config, self._tenure, store, runs, self._complaints)
+            desk = _Desk(source, target, store, runs, holds, upkeep, job, keeper)
             self._assign(desk)
             while not self._engine.wait(_TICK):
                 if self._stopping.is_set():
@@ -237,7 +239,8 @@ class FlowRunner(threading.Thread):
                 drained = job.stop(DRAIN)
                 self._tenure.stop()
                 if self._fatal is None:  # else the positions are somebody else's now
-                    self._save(desk, LAST_SAVE, released=drained and self._stopping.is_set())
+                    over = drained and self._stopping.is_set()
+                    desk.keeper.save(job, LAST_SAVE, released=over)
                 if not drained and self._fatal is None:
                     log.warning(
                         "flow=%s stopped before all it had read was written. Nothing is lost: "
@@ -276,7 +279,7 @@ class FlowRunner(threading.Thread):
             self._note_troubles(job, now)
             if now >= save_at:
                 self._look_for_hold(desk)
-                self._save(desk, _SAVE)
+                desk.keeper.save(job)
                 self._transactions.look(job, now)
                 save_at = now + save_every
             if now >= refresh_at and (config.refresh_topics_enabled or self._unknown):
@@ -293,29 +296,6 @@ class FlowRunner(threading.Thread):
         except MirrorError as exc:
             log.debug("flow=%s it is not known whether it is held: %s", self._config.flow, exc)
 
-    def _save(self, desk: _Desk, within: timedelta, *, released: bool = False) -> None:
-        """Save positions, and before them the runs that lead up to them; `released` says that this is the end."""
-        if not desk.job.is_sure():
-            return  # another driver may have the flow, and know better
-        offsets = offsets_of(desk.job)
-        try:
-            desk.runs.save(within)
-            if not self._config.transactions:  # else writers do, with their records
-                desk.store.save(offsets, within)
-            self._tenure.record(within, released=released)
-            self._complaints.pop("progress could not be saved", None)
-        except FlowFenced as exc:
-            desk.job.lose(str(exc))
-        except MirrorError as exc:
-            # Positions are only a shortcut to the target's tail; they are saved next time.
-            self._complain("progress could not be saved", exc)
-
-    def _complain(self, what: str, exc: MirrorError) -> None:
-        """Log what goes on being tried, once for each reason."""
-        if self._complaints.get(what) != str(exc):
-            log.warning("flow=%s %s: %s", self._config.flow, what, exc)
-        self._complaints[what] = str(exc)
-
     def _note_troubles(self, job: FlowJob, now: float) -> None:
         """Call the flow FAILED while its tasks have been waiting for a cluster for some seconds."""
         troubles = job.troubles()
@@ -330,12 +310,12 @@ class FlowRunner(threading.Thread):
     def _refresh(self, desk: _Desk) -> None:
         try:
             self._assign(desk)
-            self._complaints.pop("topics could not be refreshed", None)
+            self._complaints.clear("topics could not be refreshed")
         except FlowFenced as exc:
             desk.job.lose(str(exc))
         except MirrorError as exc:
             # The copying goes on; what is new waits for the next refresh.
-            self._complain("topics could not be refreshed", exc)
+            self._complaints.note("topics could not be refreshed", exc)
 
     def _assign(self, desk: _Desk) -> None:
         """Hand the job every partition there is; a new one only once its start is durable."""
@@ -381,9 +361,8 @@ class FlowRunner(threading.Thread):
             )
         for begins in starts:
             self._begin(begins, desk)
-        self._save_runs(desk)
         offsets = {start.route.source: start.offset for start in starts if not start.barred}
-        self._note_unknown({**self._unknown, **desk.store.save_each(offsets, _SAVE)})
+        self._note_unknown({**self._unknown, **desk.keeper.begin(offsets)})
         begun = {start.route.source: start for start in starts}
         partitions = []
         for route in inventory.routes:
@@ -403,13 +382,6 @@ class FlowRunner(threading.Thread):
                 len(inventory.routes),
             )
         raise_alarms(job, self.tally)
-
-    def _save_runs(self, desk: _Desk) -> None:
-        """Save runs if that can be done now; positions go on being saved after them."""
-        try:
-            desk.runs.save(_SAVE)
-        except KafkaFault as exc:
-            self._complain("runs could not be saved", exc)
 
     def _note_unknown(self, unknown: Mapping[TopicPartition, str]) -> None:
         """Take note of partitions that cannot begin yet; they are looked at again soon."""

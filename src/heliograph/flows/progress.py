@@ -1,6 +1,7 @@
 """How far a flow is, kept where MM2 keeps it: the Connect offsets topic, or a standalone worker's file."""
 
 import logging
+import time
 from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
@@ -24,6 +25,8 @@ from heliograph.wire.connect_records import (
 from heliograph.wire.primitives import partition_for_key
 
 log = logging.getLogger(__name__)
+
+_LEAST = 0.2
 
 
 def open_offsets(cluster: Cluster, storage: StorageTopic) -> Table | OffsetFile:
@@ -104,9 +107,11 @@ class ProgressStore:
             place = partition_for_key(key, self._config.offset_storage.partitions)
             lots.setdefault(place, {})[partition] = offset
         unsaved: dict[TopicPartition, str] = {}
+        until = time.monotonic() + 2 * within.total_seconds()
         for lot in lots.values():
+            left = min(within.total_seconds(), until - time.monotonic())
             try:
-                self.save(lot, within)
+                self.save(lot, timedelta(seconds=max(left, _LEAST)))
             except KafkaFault as exc:
                 unsaved |= dict.fromkeys(lot, f"its position cannot be saved: {exc}")
         return unsaved

@@ -55,8 +55,9 @@ class Appender:
     ) -> None:
         """Store rows by partition, and return when the cluster has them all."""
         deadline = time.monotonic() + within.total_seconds()
+        places = [TopicPartition(self.topic, index) for index in rows]
         if self.author is not None:
-            self.author.prepare()
+            self.author.prepare(places)
         producer = self._open(within)
         for index, members in rows.items():
             for some in _batches(members):
@@ -68,12 +69,12 @@ class Appender:
             self.close()
             raise
         except BaseException:
-            self._fail()
+            self._fail(places)
             raise
         if not producer.idle or self._refused:
             retriable = not self._refused
             reason = producer.trouble if retriable else self._refused[0].reason
-            self._fail()
+            self._fail(places)
             raise KafkaFault(f"write to {self.topic}", reason or "nothing", retriable)
 
     def append_by_key(self, rows: Iterable[Row], within: timedelta = PATIENCE) -> None:
@@ -92,10 +93,10 @@ class Appender:
         self._refused.clear()
         self._partitions = 0
 
-    def _fail(self) -> None:
+    def _fail(self, places: Iterable[TopicPartition]) -> None:
         self.close()
         if self.author is not None:
-            self.author.give_up()
+            self.author.give_up(places)
 
     def _sign(self, index: int, rows: Sequence[Row], timestamp_ms: int | None) -> Outgoing:
         if self.author is None:

@@ -4,7 +4,7 @@ A driver that was succeeded finds its rows refused, and a row that was held up o
 one: whatever becomes of a write that failed, the next one has a new epoch.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from heliograph.model import ProducerIdentity, TopicPartition
@@ -18,7 +18,7 @@ class Author:
     identity: ProducerIdentity
     renew: Callable[[], ProducerIdentity]
     _sequences: dict[TopicPartition, int] = field(default_factory=dict)
-    _is_stale: bool = False
+    _stale: set[TopicPartition] = field(default_factory=set)
 
     def sign(self, partition: TopicPartition, count: int) -> tuple[ProducerIdentity, int]:
         """Return as whom, and from which sequence on, `count` rows are written to a partition."""
@@ -26,13 +26,13 @@ class Author:
         self._sequences[partition] = next_sequence(sequence, count)
         return self.identity, sequence
 
-    def give_up(self) -> None:
-        """Take note that rows were signed of which nobody knows whether they were stored."""
-        self._is_stale = True
+    def give_up(self, partitions: Iterable[TopicPartition]) -> None:
+        """Take note that rows of these partitions were signed of which nobody knows whether they were stored."""
+        self._stale.update(partitions)
 
-    def prepare(self) -> None:
-        """Take a new epoch if rows may be on their way; before anything is signed."""
-        if self._is_stale:
+    def prepare(self, partitions: Iterable[TopicPartition]) -> None:
+        """Take a new epoch if rows of these partitions may be on their way; before anything is signed."""
+        if not self._stale.isdisjoint(partitions):
             self.identity = self.renew()
             self._sequences.clear()
-            self._is_stale = False
+            self._stale.clear()

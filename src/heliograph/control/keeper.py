@@ -1,0 +1,89 @@
+"""Saving what a flow knows: where records went, how far it is, and whose it is, in this order."""
+
+import logging
+from collections.abc import Mapping
+from datetime import timedelta
+
+from heliograph.config.flow import FlowConfig
+from heliograph.control.positions import offsets_of
+from heliograph.control.tenure import Tenure
+from heliograph.driving.job import FlowJob
+from heliograph.errors import FlowFenced, KafkaFault, MirrorError
+from heliograph.flows.group_progress import GroupProgress
+from heliograph.flows.progress import ProgressStore
+from heliograph.flows.runs import RunStore
+from heliograph.model import TopicPartition
+from heliograph.wire.connect_records import SourceOffset
+
+log = logging.getLogger(__name__)
+
+SAVE = timedelta(seconds=3)
+
+
+class Complaints:
+    """What a flow goes on trying: logged once for each reason."""
+
+    def __init__(self, config: FlowConfig) -> None:
+        self._flow = config.flow
+        self._known: dict[str, str] = {}
+
+    def note(self, what: str, exc: MirrorError) -> None:
+        if self._known.get(what) != str(exc):
+            log.warning("flow=%s %s: %s", self._flow, what, exc)
+        self._known[what] = str(exc)
+
+    def clear(self, what: str) -> None:
+        self._known.pop(what, None)
+
+
+class Keeper:
+    """Saves for one start of a flow; for one thread."""
+
+    def __init__(
+        self,
+        config: FlowConfig,
+        tenure: Tenure,
+        store: ProgressStore | GroupProgress,
+        runs: RunStore,
+        complaints: Complaints,
+    ) -> None:
+        self._config = config
+        self._tenure = tenure
+        self._store = store
+        self._runs = runs
+        self._complaints = complaints
+
+    def save(self, job: FlowJob, within: timedelta = SAVE, *, released: bool = False) -> None:
+        """Save positions, and before them the runs that lead up to them; `released` says that this is the end."""
+        if not job.is_sure():
+            return  # another driver may have the flow, and know better
+        offsets = offsets_of(job)
+        try:
+            self._runs.save(within)
+            if not self._config.transactions:  # else writers do, with their records
+                self._save_positions(offsets, within)
+            self._tenure.record(within, released=released)
+            self._complaints.clear("progress could not be saved")
+        except FlowFenced as exc:
+            job.lose(str(exc))
+        except MirrorError as exc:
+            # Positions are only a shortcut to the target's tail; they are saved next time.
+            self._complaints.note("progress could not be saved", exc)
+
+    def begin(self, offsets: Mapping[TopicPartition, SourceOffset]) -> dict[TopicPartition, str]:
+        """Save where partitions begin; return those of which that cannot be saved, and why: they must not begin."""
+        try:
+            self._runs.save(SAVE)
+        except KafkaFault as exc:
+            self._complaints.note("runs could not be saved", exc)
+        return self._store.save_each(offsets, SAVE)
+
+    def _save_positions(
+        self, offsets: Mapping[TopicPartition, SourceOffset], within: timedelta
+    ) -> None:
+        """Save all positions, or those that can be saved."""
+        try:
+            self._store.save(offsets, within)
+        except KafkaFault:
+            self._store.save_each(offsets, within)
+            raise
