@@ -255,6 +255,39 @@ def test_a_task_that_died_is_fenced_and_its_tail_is_read(scene: Scene) -> None:
     assert after.resume
 
 
+def test_a_remote_partition_that_lost_records_is_seen_before_a_marker_hides_it(
+    scene: Scene,
+) -> None:
+    """The fence's own marker takes an offset: with exactly one record lost, the end was where it should be."""
+    lost = scene.partition()
+    lost.position = Position(7, 1)
+    job = scene.start([lost])
+    scene.task(1)
+
+    (stopped,) = eventually(job.stopped)
+
+    assert stopped.stop is not None
+    assert stopped.stop.kind is StopKind.TRUNCATED
+    assert "ended at 1 and now ends at 0" in stopped.stop.reason
+    assert scene.target.end_offsets(scene.topic)[0] == 0, "there is no marker"
+
+
+def test_a_remote_topic_that_we_made_is_written_without_a_marker(scene: Scene) -> None:
+    made = scene.partition()
+    made.made = True
+    job = scene.start([made])
+    task = scene.task(1)
+
+    first = task.take()
+
+    assert not first.resume
+    assert scene.target.end_offsets(scene.topic)[0] == 0
+    task.say(Left((first.slot,), behind=True))
+    assert task.take().resume, "who comes later must look at the tail"
+    assert scene.target.end_offsets(scene.topic)[0] == 1
+    assert job.stopped() == []
+
+
 def test_a_later_attempt_ends_the_lease_of_the_one_before(scene: Scene) -> None:
     scene.start([scene.partition()])
     first = scene.task(5)

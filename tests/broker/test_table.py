@@ -1,18 +1,23 @@
 """Topics of our own on clusters that do not allow everything."""
 
 import signal
+import threading
 import uuid
 from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Producer
 from confluent_kafka.admin import AclOperation, ResourceType
 
-from heliograph.errors import ClusterUnreachable, KafkaFault
+from heliograph.driving.ownership import Ownership
+from heliograph.errors import ClusterUnreachable, FlowFenced, KafkaFault
+from heliograph.flows.runs import RunStore
 from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.table import Table
-from tests.clusters import start_live_cluster
+from heliograph.model import Position, TopicPartition
+from tests.clusters import LiveCluster, Outgoing, start_live_cluster
 from tests.counting import endpoint
 from tests.guarded import GuardedCluster
 
@@ -58,3 +63,60 @@ def test_a_cluster_that_does_not_answer_is_told(
             live.cluster.kill(1, signal.SIGCONT)
     finally:
         live.cluster.wipe()
+
+
+def test_rows_behind_an_open_transaction_count(target: LiveCluster) -> None:
+    """A reader that stopped at the last stable offset took an old position for the newest."""
+    name = target.create_topic(name=f"table-{uuid.uuid4().hex}")
+    writer = Producer(target.client(**{"transactional.id": uuid.uuid4().hex}))
+    writer.init_transactions()
+    writer.begin_transaction()
+    writer.produce(name, key=b"a", value=b"in a transaction")
+    writer.flush()
+    target.produce(name, [Outgoing(b"behind it", key=b"b")])
+    ending = threading.Timer(2.0, writer.abort_transaction)
+    ending.start()
+    with closing(Cluster(endpoint(target))) as cluster:
+        assert Table(cluster, name).read() == {b"b": b"behind it"}
+    ending.join()
+
+
+def test_rows_of_an_author_that_was_succeeded_are_refused(target: LiveCluster) -> None:
+    name = target.create_topic(name=f"table-{uuid.uuid4().hex}")
+    places = [TopicPartition(name, 0)]
+    flow = uuid.uuid4().hex
+    with closing(Cluster(endpoint(target))) as cluster:
+        asleep, successor = Ownership(flow), Ownership(flow)
+        tables = []
+        for ownership in (asleep, successor):
+            ownership.open(cluster, None, places)
+            table = Table(cluster, name)
+            table.sign_as(ownership.author(cluster))
+            tables.append(table)
+        tables[1].write({b"a": b"new"})
+        with pytest.raises(FlowFenced):
+            tables[0].write({b"a": b"old"})
+        assert Table(cluster, name).read() == {b"a": b"new"}
+        tables[1].write({b"a": b"newer", b"b": b"too"})
+        assert Table(cluster, name).read() == {b"a": b"newer", b"b": b"too"}
+
+
+def test_rows_of_a_topic_that_is_gone_leave_the_runs_topic(target: LiveCluster) -> None:
+    name = target.create_topic(name=f"runs-{uuid.uuid4().hex}")
+    kept, gone = TopicPartition("kept", 0), TopicPartition("gone", 0)
+    with closing(Cluster(endpoint(target))) as cluster:
+        runs = RunStore(cluster, name, 1)
+        runs.load()
+        for partition in (kept, gone):
+            runs.begin(partition, Position(0, 0))
+            runs.add(partition, [(2 * n, 3 * n, 1) for n in range(1, 1200)])
+        runs.save()
+        assert len(Table(cluster, name).read()) > 4
+
+        runs.drop({"gone"})
+        runs.save()
+
+        again = RunStore(cluster, name, 1)
+        again.load()
+        assert again.topics_known() == {"kept"}
+        assert all(b"kept" in key for key in Table(cluster, name).read())

@@ -148,3 +148,26 @@ def test_topics_that_come_while_a_tail_is_met_repeat_nothing(scene: Scene) -> No
                 describe=scene.mirror.tail,
             )
     assert account(scene.target, scene.remote, produced, PARTITIONS) == CLEAN
+
+
+def test_topics_that_are_made_as_workers_die_are_copied(scene: Scene) -> None:
+    """A task that was being started once missed that the others made way, and a new topic waited for ten minutes."""
+    scene.mirror.write({**scene.properties, f"{scene.alias}->B.topics": f"{scene.topic}.*"})
+    with scene.mirror, SteadyLoad(scene.source, scene.topic, PARTITIONS) as load:
+        scene.wait_for_progress()
+        for number in range(20):
+            send_to_all(workers(scene.mirror.pid)[:1], signal.SIGKILL)
+            name = scene.source.create_topic(name=f"{scene.topic}.{number}")
+            scene.source.produce(name, [b"first"])
+            remote = f"{scene.alias}.{name}"
+            eventually(
+                lambda: (
+                    scene.target.partition_count(remote)  # noqa: B023 - called at once
+                    and len(scene.target.consume(remote)) == 1
+                ),  # noqa: B023
+                within=60,
+                describe=scene.mirror.tail,
+            )
+        produced = load.stop()
+        scene.wait_for_all(produced)
+    assert account(scene.target, scene.remote, produced, PARTITIONS) == CLEAN

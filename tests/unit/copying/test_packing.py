@@ -9,6 +9,7 @@ from heliograph.copying.packing import Packer, RecordTooLarge, pass_batch, reenc
 from heliograph.copying.slot import Slot
 from heliograph.kafka.produce import Outgoing
 from heliograph.wire.record_batch import (
+    APPEND_TIME,
     HEADER_SIZE,
     LOG_OVERHEAD,
     MAX_SEQUENCE,
@@ -229,3 +230,39 @@ def test_a_record_that_fits_no_batch_is_named_with_sizes() -> None:
 
 def test_nothing_to_encode_is_nothing_to_send() -> None:
     assert list(reencode(slot_of(), [], 0, 7)) == []
+
+
+def test_small_batches_that_must_be_encoded_again_go_in_common() -> None:
+    """A topic with LogAppendTime has a batch for each record of a producer that does not linger."""
+    source = Batches()
+    count = 1000
+    batches = [
+        source.write([encode_body(None, b"%d" % n)], attributes=APPEND_TIME)[0]
+        for n in range(count)
+    ]
+    records = [record for batch in batches for record in unpack(memoryview(batch))]
+
+    sent = pack(slot_of(), batches)
+
+    assert len(sent) < count / 100
+    check_sent(sent, records, 0, 1 << 20)
+    spans = [span for outgoing in sent for span in outgoing.spans]
+    assert [o + i for o, n in spans for i in range(n)] == [r.offset for r in records]
+
+
+def test_one_that_must_be_encoded_again_is_not_passed_even_alone() -> None:
+    batch, _ = Batches().write([encode_body(None, b"x")], attributes=APPEND_TIME)
+    records = list(unpack(memoryview(batch)))
+
+    sent = pack(slot_of(), [batch])
+
+    check_sent(sent, records, 0, 1 << 20)
+    assert not read_header(joined(sent[0]), 0).attributes & APPEND_TIME
+
+
+def test_what_is_larger_than_the_target_takes_is_split_and_not_merged() -> None:
+    source = Batches()
+    batches = [source.write([encode_body(None, bytes(400))] * 4)[0] for _ in range(3)]
+    records = [record for batch in batches for record in unpack(memoryview(batch))]
+
+    check_sent(pack(slot_of(limit=1200), batches), records, 0, 1200)
