@@ -150,6 +150,14 @@ def test_topics_that_come_while_a_tail_is_met_repeat_nothing(scene: Scene) -> No
     assert account(scene.target, scene.remote, produced, PARTITIONS) == CLEAN
 
 
+def await_one(scene: Scene, remote: str) -> None:
+    eventually(
+        lambda: scene.target.partition_count(remote) and len(scene.target.consume(remote)) == 1,
+        within=60,
+        describe=scene.mirror.tail,
+    )
+
+
 def test_topics_that_are_made_as_workers_die_are_copied(scene: Scene) -> None:
     """A task that was being started once missed that the others made way, and a new topic waited for ten minutes."""
     scene.mirror.write({**scene.properties, f"{scene.alias}->B.topics": f"{scene.topic}.*"})
@@ -159,15 +167,7 @@ def test_topics_that_are_made_as_workers_die_are_copied(scene: Scene) -> None:
             send_to_all(workers(scene.mirror.pid)[:1], signal.SIGKILL)
             name = scene.source.create_topic(name=f"{scene.topic}.{number}")
             scene.source.produce(name, [b"first"])
-            remote = f"{scene.alias}.{name}"
-            eventually(
-                lambda: (
-                    scene.target.partition_count(remote)  # noqa: B023 - called at once
-                    and len(scene.target.consume(remote)) == 1
-                ),  # noqa: B023
-                within=60,
-                describe=scene.mirror.tail,
-            )
+            await_one(scene, f"{scene.alias}.{name}")
         produced = load.stop()
         scene.wait_for_all(produced)
     assert account(scene.target, scene.remote, produced, PARTITIONS) == CLEAN
