@@ -11,7 +11,7 @@ import pytest
 
 from tests.clusters import LiveCluster, eventually
 from tests.load import SteadyLoad, account
-from tests.mirrors import Mirror, flow_properties, unique_alias
+from tests.mirrors import Mirror, flow_properties, mesh_properties, unique_alias
 from tests.processes import is_alive
 from tests.standalone import StandaloneSpark, python_of
 
@@ -48,14 +48,13 @@ class Scene:
         target: LiveCluster,
         folder: Path,
         arguments: tuple[str, ...],
-        tasks: int = 2,
     ) -> None:
         self.target = target
         self.topic = source.create_topic(PARTITIONS)
         alias = unique_alias()
         self.remote = f"{alias}.{self.topic}"
         properties = flow_properties(
-            (alias, source.bootstrap), ("B", target.bootstrap), self.topic, tasks_max=str(tasks)
+            (alias, source.bootstrap), ("B", target.bootstrap), self.topic, tasks_max="2"
         )
         self.mirror = Mirror(folder / "mirror", properties, arguments=arguments)
 
@@ -89,21 +88,19 @@ def test_killed_executor_and_killed_worker_lose_and_repeat_nothing(
     scene = Scene(source, target, tmp_path, on(spark, archive))
     with scene.mirror, SteadyLoad(source, scene.topic, PARTITIONS, rate=1500) as load:
         scene.wait_for_progress(spark)
-        wait_for_tasks(spark, 2)
-        for executor in spark.executors():
-            assert_sees_only_the_archive(executor, tmp_path)
+        victim = await_task(spark)
+        assert_sees_only_the_archive(victim, tmp_path)
         scene.wait_for_progress(spark)
 
-        victim = spark.executors()[0]
         pythons = python_of(victim)
         os.kill(victim, signal.SIGKILL)
         eventually(lambda: not any(map(is_alive, pythons)), describe=spark.logs)
-        wait_for_tasks(spark, 2)
         scene.wait_for_progress(spark)
+        await_task(spark)
 
         spark.kill_worker(spark.workers()[0])
         scene.wait_for_progress(spark)
-        wait_for_tasks(spark, 2)
+        await_task(spark)
 
         produced = load.stop()
         eventually(
@@ -125,12 +122,19 @@ def test_too_few_cores_are_told(
     archive: Path,
     tmp_path: Path,
 ) -> None:
-    scene = Scene(source, target, tmp_path, on(spark, archive), tasks=5)
-    with scene.mirror:
+    alias = unique_alias()
+    clusters, flows = {alias: source.bootstrap}, {}
+    for number in range(5):
+        there = f"{alias}to{number}"
+        clusters[there] = target.bootstrap
+        flows[f"{alias}->{there}"] = source.create_topic()
+    properties = mesh_properties(clusters, flows, heartbeats_replication_enabled="false")
+    mirror = Mirror(tmp_path / "mirror", properties, arguments=on(spark, archive))
+    with mirror:
         eventually(
-            lambda: scene.mirror.lines("waits", "Spark has 4 cores for 5 tasks", "tasks.max"),
+            lambda: mirror.lines("waits", "Spark has 4 cores for 5 tasks"),
             within=150,
-            describe=lambda: scene.mirror.tail() + spark.logs(),
+            describe=lambda: mirror.tail() + spark.logs(),
         )
 
 
@@ -146,10 +150,10 @@ def test_executors_without_our_code_are_told(
         )
 
 
-def wait_for_tasks(spark: StandaloneSpark, executors: int) -> None:
-    """Wait until so many executors work, each with a daemon, a reader and a writer."""
-    eventually(
-        lambda: sum(len(python_of(e)) > 2 for e in spark.executors()) == executors,
+def await_task(spark: StandaloneSpark) -> int:
+    """Return an executor that has a task: a daemon, and a fork of it. A flow begins with one."""
+    return eventually(
+        lambda: next((e for e in spark.executors() if len(python_of(e)) > 1), 0),
         within=60,
         describe=lambda: f"{[(e, python_of(e)) for e in spark.executors()]}\n{spark.logs()}",
     )
