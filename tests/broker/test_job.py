@@ -779,6 +779,35 @@ def test_a_job_that_stops_lets_its_tasks_finish(scene: Scene) -> None:
         Task(scene.leases, 2)
 
 
+def test_what_a_task_said_last_counts_where_spark_tells_of_its_end_first(scene: Scene) -> None:
+    job = scene.start([scene.partition()])
+    task = scene.task(1)
+    slot = task.take().slot
+
+    with job._changed:  # nothing is heard meanwhile
+        task.write(slot, 10, 11)
+        task.say(Left((slot,)))
+        job._note_over(0)
+
+    eventually(lambda: [p.position for p in job.partitions()] == [Position(10, 11)])
+
+
+def test_a_task_that_is_lost_at_the_end_has_not_finished_what_it_began(scene: Scene) -> None:
+    job = scene.start([scene.partition()])
+    task = scene.task(1)
+    task.take()
+    drained: list[bool] = []
+    stopping = threading.Thread(target=lambda: drained.append(job.stop(timedelta(seconds=30))))
+    stopping.start()
+
+    assert task.await_order(End) == End()
+    task.close()
+    scene.tasks_end.set()
+    stopping.join(60)
+
+    assert drained == [False]
+
+
 def test_a_task_that_does_not_finish_is_hung_up_on(scene: Scene) -> None:
     job = scene.start([scene.partition()])
     task = scene.task(1)

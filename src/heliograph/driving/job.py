@@ -142,6 +142,7 @@ class FlowJob:
                 lambda: not any(attempt.slots for attempt in attempts.values()),
                 max(deadline - time.monotonic(), 0),
             )
+            drained = drained and not self._roster.torn
             # Tasks that have ended close their lines; the others are hung up on.
             self._changed.wait_for(lambda: not attempts, _GRACE)
             for attempt in attempts.values():
@@ -346,12 +347,14 @@ class FlowJob:
         )
 
     def _note_over(self, slice_index: int) -> None:
-        """Take back what a task held that has ended; one that was cut off from here does not hang up itself."""
+        """Hang up on a task that has ended: one that was cut off from here does not do so itself.
+
+        What it said last is still heard, and then what it held is taken back (`lost`).
+        """
         with self._changed:
             attempt = self._roster.attempts.get(slice_index)
             if attempt is not None:
                 attempt.line.hang_up()
-                self._roster.revoke(attempt)
 
     def _give_up(self, kind: str, reason: str) -> None:
         """Hand out nothing any more: a task that is started again must not fence a successor."""

@@ -50,6 +50,7 @@ class Roster:
         self.partitions: dict[TopicPartition, Partition] = {}
         self.attempts: dict[int, Attempt] = {}
         self.ending = False
+        self.torn = False  # whether a task was lost at the end before it had handed all over
         self.tasks = 0  # how many are wanted, those included that have not come yet
         self._asked_at = 0.0
         self._outgoing: set[Partition] = set()  # still held, and not wanted any more
@@ -197,6 +198,7 @@ class Roster:
         with self.changed:
             if self.attempts.get(attempt.slice_index) is attempt:
                 del self.attempts[attempt.slice_index]
+            self.torn = self.torn or bool(attempt.slots and self.ending)
             if attempt.slots and not self.ending:
                 log.warning(
                     "flow=%s slice=%d lost its task before it was done. What the task stored is found on the target.",
