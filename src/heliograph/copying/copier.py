@@ -12,6 +12,7 @@ C  What is not stored is bounded: more is asked for only while it is less than t
 import time
 from collections import deque
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import assert_never
 
 from heliograph.copying.commits import Commits
@@ -132,6 +133,8 @@ class Copier:
         if self._commits is not None:
             self._commits.settle()
             self._go_on()
+        if not self._may_write:
+            self._writer.producer.cut()  # invariant A
         self._writer.producer.collect(ready)
         self._tell_stops()
         self._return_forgotten()
@@ -154,8 +157,9 @@ class Copier:
         }
         until = min(self._report_due(), self._ping_at, self._reader.next_at(room=self._has_room))
         retry = producer.retry_in() if self._may_write else None
-        if self._commits is not None:
+        if self._commits is not None and not self._commits.is_busy and producer.idle:
             until = min(until, self._commits.due_at())
+        until = min(until, producer.silent_at())
         left = until - time.monotonic()
         if retry is not None:
             left = min(left, retry)
@@ -176,7 +180,7 @@ class Copier:
             case Leave():
                 self._leave(order.slots)
             case Limit():
-                self._writer.limit(order.slot, order.max_message_bytes)
+                self._limit(order)
             case Alive():
                 self._note_alive(order)
             case End():
@@ -205,6 +209,12 @@ class Copier:
         if unmet:
             self._meets.update({share.slot: share for share in unmet})
             self._meeting.start(unmet)
+
+    def _limit(self, limit: Limit) -> None:
+        meets = self._meets.get(limit.slot)
+        if meets is not None:
+            self._meets[limit.slot] = replace(meets, max_message_bytes=limit.max_message_bytes)
+        self._writer.limit(limit.slot, limit.max_message_bytes)
 
     def _leave(self, slots: Iterable[int]) -> None:
         """Read no more of some slots; each is handed over when what was read is stored."""
@@ -353,7 +363,7 @@ class Copier:
         if self._may_write:
             producer.send()
         if producer.troubled or self._paused:
-            stuck = {slot for slot in producer.troubled if slot >= 0}
+            stuck = {slot for slot, _ in self._writer.waits()}
             for slot in stuck - self._paused:
                 self._reader.pause(slot)
             for slot in self._paused - stuck:

@@ -115,7 +115,9 @@ class Lease:
         with suppress(OSError):
             self._socket.shutdown(socket.SHUT_WR)
             while (left := until - time.monotonic()) > 0:
-                if select.select([self._socket], [], [], left)[0] and not self._socket.recv(1 << 20):
+                if select.select([self._socket], [], [], left)[0] and not self._socket.recv(
+                    1 << 20
+                ):
                     break  # it has read all, and closed its end
 
     def close(self) -> None:

@@ -30,8 +30,14 @@ from heliograph.wire.records import RawRecord
 from heliograph.wire.unpack import unpack
 
 _KEYS = 1 << 16
+_LONG_KEY = 128  # bytes; longer keys are not remembered
 
-_partition_for_key = lru_cache(_KEYS)(partition_for_key)
+_partition_for_short = lru_cache(_KEYS)(partition_for_key)
+
+
+def _partition_for_key(key: bytes, count: int) -> int:
+    find = _partition_for_short if len(key) <= _LONG_KEY else partition_for_key
+    return find(key, count)
 
 
 @dataclass(slots=True)

@@ -110,8 +110,6 @@ class Reader:
         at = float("inf")
         if self._fetcher.homeless:
             at = self._place_at
-        if room:
-            at = min(at, self._fetcher.late_at())
         if room and self._ask_at > time.monotonic():
             at = min(at, self._ask_at)
         return at

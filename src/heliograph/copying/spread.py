@@ -56,8 +56,14 @@ class Spread:
 
     def open(self, slot: Slot) -> None:
         """Place the records of a slot from now on."""
+        self.limit(slot.share.remote.topic, slot.max_message_bytes)
         self._slots.setdefault(slot.share.remote.topic, {})[slot.share.slot] = slot
         self._queues[slot.share.slot] = deque()
+
+    def limit(self, topic: str, max_message_bytes: int) -> None:
+        """Take note of how large batches the remote partitions of a topic take now."""
+        for number in self._numbers[topic]:
+            self._lanes[number].max_message_bytes = max_message_bytes
 
     def users(self, lane: int) -> list[int]:
         """Return the slots that write to a lane."""

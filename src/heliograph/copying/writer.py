@@ -94,7 +94,10 @@ class Writer:
     def limit(self, slot: int, max_message_bytes: int) -> None:
         """Take note that a remote topic takes batches of another size now."""
         if slot in self.slots:
-            self.slots[slot].max_message_bytes = max_message_bytes
+            state = self.slots[slot]
+            state.max_message_bytes = max_message_bytes
+            if state.share.spread:
+                self._spread.limit(state.share.remote.topic, max_message_bytes)
 
     def is_settled(self, slot: int) -> bool:
         """Whether all that was read of a partition is stored."""
@@ -247,7 +250,9 @@ class Writer:
 
     def _refused(self, refused: Refused) -> None:
         reason = f"the target answered: {refused.reason}"
-        if refused.forgot and (refused.slot < 0 or self._in_transactions):
+        # Some of it may be stored: a commit would count it, at the position before it.
+        unsure = self._in_transactions and (refused.forgot or refused.may_pass)
+        if unsure or (refused.forgot and refused.slot < 0):
             raise KafkaFault(f"produce for {self._flow}", refused.reason, retriable=True)
         if refused.forgot:
             self._on_forgotten(refused.slot, reason)

@@ -13,10 +13,14 @@ from heliograph.wire.record_batch import next_sequence
 
 @dataclass(slots=True)
 class Author:
-    """One identity on one cluster; for one thread at a time. `renew` returns its next epoch, or raises FlowFenced."""
+    """One identity on one cluster; for one thread at a time. `renew` returns its next epoch, or raises FlowFenced.
+
+    `producer` returns the producer id that it has now: one that has used up its epochs gets another.
+    """
 
     identity: ProducerIdentity
     renew: Callable[[], ProducerIdentity]
+    producer: Callable[[], int] | None = None
     _sequences: dict[TopicPartition, int] = field(default_factory=dict)
     _stale: set[TopicPartition] = field(default_factory=set)
 
@@ -32,7 +36,8 @@ class Author:
 
     def prepare(self, partitions: Iterable[TopicPartition]) -> None:
         """Take a new epoch if rows of these partitions may be on their way; before anything is signed."""
-        if not self._stale.isdisjoint(partitions):
+        is_other = self.producer is not None and self.producer() != self.identity.producer_id
+        if is_other or not self._stale.isdisjoint(partitions):
             self.identity = self.renew()
             self._sequences.clear()
             self._stale.clear()

@@ -4,11 +4,13 @@ Connecting takes seconds where a broker is away, so each errand has a thread: on
 few: a connection per broker, a look at the leaders now and then.
 """
 
+import logging
 import os
 import threading
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from datetime import timedelta
 from typing import Generic, TypeVar
 
 from heliograph.errors import KafkaFault, MirrorError
@@ -17,9 +19,15 @@ from heliograph.kafka.faults import network_faults
 from heliograph.kafka.transport import Channel
 from heliograph.model import Endpoint
 
+log = logging.getLogger(__name__)
+
 T = TypeVar("T")
 
 _PAUSE = 0.5  # seconds between two tries to reach a broker
+_TRIES = (
+    timedelta(seconds=3),
+    timedelta(seconds=15),
+)  # for a look at the leaders; the second asks another broker
 _FRESH = 0.3  # seconds that leaders are taken from the last answer: several ask while a connection is being made
 
 
@@ -169,14 +177,28 @@ class Background:
 
     def _ask(self, names: frozenset[str]) -> dict[str, Topic]:
         try:
-            found = self._metadata.describe(names)
+            found = self._describe(names)
+        finally:
+            if self._closed:
+                self._metadata.close()
+        self._addresses = self._metadata.addresses()
+        return found
+
+    def _describe(self, names: frozenset[str]) -> dict[str, Topic]:
+        """Ask for topics; a broker that has gone silent holds up the look of all for a moment only."""
+        for within in _TRIES[:-1]:
+            self._metadata.hurry(within)
+            try:
+                return self._metadata.describe(names)
+            except MirrorError as exc:
+                log.debug("leaders of %s: %s", self.endpoint.cluster, exc)
+                self._metadata.close()
+        self._metadata.hurry(_TRIES[-1])
+        try:
+            return self._metadata.describe(names)
         except MirrorError:
             self._metadata.close()
             raise
-        self._addresses = self._metadata.addresses()
-        if self._closed:
-            self._metadata.close()
-        return found
 
 
 def _close_when_open(errand: Errand[Channel]) -> None:

@@ -57,13 +57,17 @@ class Cluster:
     def __init__(self, endpoint: Endpoint, within: timedelta = FOREVER) -> None:
         """Take how to reach it, and the time for all its answers together: DeadlinePassed after that."""
         self.endpoint = endpoint
-        self._within = within
-        self._deadline = time.monotonic() + within.total_seconds()
+        self.hurry(within)
         self._channels: dict[tuple[int, int], Channel] = {}
         self._anyone: Channel | None = None
         self._addresses: dict[int, tuple[str, int]] = {}
         self._cluster_id = ""
         self._away: dict[int, tuple[float, KafkaFault]] = {}
+
+    def hurry(self, within: timedelta) -> None:
+        """Give all answers from now on that much time together."""
+        self._within = within
+        self._deadline = time.monotonic() + within.total_seconds()
 
     def close(self) -> None:
         for key in list(self._channels):

@@ -90,9 +90,10 @@ def open_identity(
 
 
 def was_forgotten(before: ProducerIdentity, now: ProducerIdentity) -> bool:
-    """Return whether the coordinator had forgotten an id between two of its identities.
+    """Return whether an id has another producer now: `now` fences nobody who writes as `before`."""
+    return before.producer_id >= 0 and before.producer_id != now.producer_id
 
-    Then `now` fences nobody who writes as `before`. An id that has used up its epochs gets another producer, too.
-    """
-    known = before.producer_id >= 0 and before.epoch < _LAST_EPOCH
-    return known and before.producer_id != now.producer_id
+
+def is_used_up(identity: ProducerIdentity) -> bool:
+    """Return whether an identity has the last epoch: the next one has another producer, although nothing was forgotten."""
+    return identity.epoch >= _LAST_EPOCH

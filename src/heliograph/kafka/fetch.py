@@ -1,5 +1,9 @@
 """Fetching raw batches: one fetch session (KIP-227) per leader, one request in flight on each. Nothing here waits but `ready`.
 
+A broker answers one request of a connection after the other, and one without news after some seconds. Partitions that
+come meanwhile are asked for in a session with the number 1, over a connection of its own and with a short wait, until
+the first session is free and takes them. What the second one still brings of them then is left out.
+
 The layout of both messages is in wire/fetch_response.py. By id, a topic that was deleted and made again is an error
 instead of somebody else's records under the old name.
 
@@ -15,7 +19,7 @@ from datetime import timedelta
 from typing import NamedTuple
 from uuid import UUID
 
-from heliograph.errors import CorruptRecord, KafkaFault
+from heliograph.errors import CorruptRecord, KafkaFault, MirrorError
 from heliograph.kafka.brokers import Brokers, await_any
 from heliograph.kafka.cluster import NO_LEADER
 from heliograph.kafka.faults import LOST_SESSION, fault_for
@@ -31,7 +35,8 @@ READ_COMMITTED = 1
 _REQUEST = struct.Struct(">iiiibii")
 _PARTITION = struct.Struct(">iiqiqib")
 _I32 = struct.Struct(">i")
-_LATE = 0.05  # seconds that a new subject waits for the answer to an earlier request
+_SHORT = timedelta(milliseconds=50)  # that a broker waits for news in a session with the number 1
+_DISTRUST = 5.0  # seconds that a broker is not asked again after an answer that makes no sense
 _NONE = write_uvarint(1)  # an array without members
 
 
@@ -54,11 +59,7 @@ class Subject:
 
 @dataclass(slots=True)
 class Session:
-    """A fetch session with one broker; `fresh` subjects go into the next request, `unasked` ones for the first time.
-
-    A broker answers one request of a connection after the other, and one without news after some seconds. So subjects that
-    come meanwhile get a session with the `number` 1, over a connection of its own.
-    """
+    """A fetch session with one broker; `fresh` subjects go into the next request."""
 
     node: int
     channel: Channel
@@ -68,7 +69,6 @@ class Session:
     epoch: int = 0
     subjects: dict[int, Subject] = field(default_factory=dict)
     fresh: set[int] = field(default_factory=set)
-    unasked: set[int] = field(default_factory=set)
     forgotten: dict[tuple[bytes, int], Subject] = field(default_factory=dict)
     asked_at: float | None = None
     correlation: int = 0
@@ -78,12 +78,6 @@ class Session:
     @property
     def waiting(self) -> bool:
         return self.asked_at is not None
-
-    @property
-    def late_at(self) -> float:
-        """When subjects that wait behind a request have waited long enough."""
-        waits = self.number and self.unasked and self.asked_at is not None
-        return self.asked_at + _LATE if waits and self.asked_at is not None else float("inf")
 
     def key_of(self, subject: Subject) -> tuple[bytes, int]:
         """Return what the broker knows a partition by: one that is asked for again is the same, whatever its slot."""
@@ -118,6 +112,7 @@ class Fetcher:
         self._by_key: dict[tuple[bytes | str, int], int] = {}
         self._sessions: dict[tuple[int, int], Session] = {}
         self._ended: dict[int, str] = {}
+        self._not_before: dict[int, float] = {}
 
     def add(self, subjects: Iterable[Subject]) -> None:
         """Start fetching `subjects`; their leaders are looked up at the next `place`."""
@@ -217,18 +212,13 @@ class Fetcher:
                 why[subject.slot] = session
         return why
 
-    def late_at(self) -> float:
-        """Return when `ask` has something to do although no broker has answered."""
-        return min((session.late_at for session in self._sessions.values()), default=float("inf"))
-
     def ask(self) -> None:
         """Send the next fetch to every broker that is not already answering one."""
-        now = time.monotonic()
         for session in list(self._sessions.values()):
-            if session.late_at <= now:
-                self._end(session)  # what has no news there is asked for again in a moment
             if session.waiting:
                 continue
+            if session.number == 0:
+                self._gather(session)
             if session.channel.expires or not session.subjects:
                 if session.channel.expires:
                     self._end(session)
@@ -267,7 +257,7 @@ class Fetcher:
                     channel.flush()
                     kept = session.buffer if room is no_room else bytearray()
                     session.frame = channel.poll_frame(kept, room)
-                except OSError as exc:
+                except (OSError, CorruptRecord) as exc:
                     self._end(session, exc)
                     continue
                 if session.frame is not None:
@@ -291,17 +281,20 @@ class Fetcher:
         return []
 
     def take(self, session: Session) -> Response | None:
-        """Return a session's response, or None where the session itself was lost."""
+        """Return a session's response, or None where the session was lost, or ended over an answer that makes no sense."""
         buffer, session.frame, session.asked_at = session.frame, None, None
         assert buffer is not None, "a session is taken when it is whole"
-        if _I32.unpack_from(buffer)[0] != session.correlation:
-            raise CorruptRecord(f"broker {session.node} answered another request than the one sent")
-        error, sections = self._decode(session, buffer)
+        try:
+            error, sections = self._decode(session, buffer)
+        except CorruptRecord as exc:
+            self._end(session, exc)
+            return None
         if error in LOST_SESSION:
             session.session_id = session.epoch = 0
             return None
         if error:
-            raise fault_for(f"fetch from broker {session.node}", error)
+            self._end(session, fault_for("fetch", error))
+            return None
         return Response(buffer, sections)
 
     def close(self) -> None:
@@ -321,6 +314,8 @@ class Fetcher:
             session = self._sessions.get((node, number))
         if session is not None:
             return session
+        if time.monotonic() < self._not_before.get(node, 0.0):
+            return self._ended.get(node)
         try:
             channel = self._brokers.channel(node, number)
         except KafkaFault as exc:
@@ -341,8 +336,14 @@ class Fetcher:
         self._homeless.discard(subject.slot)
         session.subjects[subject.slot] = subject
         session.fresh.add(subject.slot)
-        session.unasked.add(subject.slot)
         session.forgotten.pop(session.key_of(subject), None)
+
+    def _gather(self, session: Session) -> None:
+        """Have a session take over what came to its broker while it was not free."""
+        beside = self._sessions.get((session.node, 1))
+        for subject in list(beside.subjects.values()) if beside is not None else ():
+            self._leave(subject)
+            self._settle(subject, session)
 
     def _leave(self, subject: Subject) -> None:
         session, subject.session = subject.session, None
@@ -350,15 +351,16 @@ class Fetcher:
         if session is not None:
             session.subjects.pop(subject.slot, None)
             session.fresh.discard(subject.slot)
-            session.unasked.discard(subject.slot)
             session.forgotten[session.key_of(subject)] = subject
 
-    def _end(self, session: Session, why: OSError | None = None) -> None:
+    def _end(self, session: Session, why: Exception | None = None) -> None:
         self._sessions.pop((session.node, session.number), None)
         self._brokers.drop(session.node, session.number)
         if why is not None:
             cluster = self._brokers.endpoint.cluster
             self._ended[session.node] = f"broker {session.node} of {cluster} is away ({why})"
+        if isinstance(why, MirrorError):
+            self._not_before[session.node] = time.monotonic() + _DISTRUST
         session.asked_at = None
         for subject in session.subjects.values():
             subject.session = None
@@ -367,6 +369,8 @@ class Fetcher:
 
     def _encode(self, session: Session) -> bytes:
         limits = self._limits
+        is_alone = not session.number or (session.node, 0) not in self._sessions
+        wait = limits.wait if is_alone else min(limits.wait, _SHORT)
         whole = session.session_id == 0
         asked = (
             session.subjects.values()
@@ -377,7 +381,7 @@ class Fetcher:
             session.channel.next_header(API_KEY, session.version, flexible=True),
             _REQUEST.pack(
                 -1,
-                int(limits.wait.total_seconds() * 1000),
+                int(wait.total_seconds() * 1000),
                 1,
                 limits.max_bytes,
                 limits.isolation,
@@ -389,17 +393,16 @@ class Fetcher:
             b"\x01\0",  # no rack, no tagged fields
         ]
         session.fresh.clear()
-        session.unasked.clear()
         session.forgotten.clear()
         return b"".join(parts)
 
     def _decode(self, session: Session, buffer: memoryview) -> tuple[int, list[Section]]:
+        if _I32.unpack_from(buffer)[0] != session.correlation:
+            raise CorruptRecord("it answered another request than the one sent")
         try:
             error, session_id, sections = decode_response(session.version, buffer, self._by_key)
         except (struct.error, IndexError, UnicodeDecodeError) as exc:
-            raise CorruptRecord(
-                f"broker {session.node} sent a fetch response that ends early"
-            ) from exc
+            raise CorruptRecord("it sent a fetch response that ends early") from exc
         if not error:
             session.epoch = session.epoch % 0x7FFFFFFF + 1 if session_id else 0
             session.session_id = session_id

@@ -9,6 +9,8 @@ B  After a failure nothing of that partition is sent until all it has in flight 
 C  A batch is told as stored only after all earlier ones of its partition.
 D  At most five requests are in flight per broker: the broker remembers five batches per producer, so
    a batch sent twice is recognised and answered with its first offset.
+E  Until a partition has answered, and again after it was left alone or has failed, one batch of it is in flight: a broker
+   that knows nothing of a producer takes any sequence as its first, so the second batch could be stored without the first.
 """
 
 import struct
@@ -38,6 +40,9 @@ VERSION = 8
 _MAX_REQUEST_BYTES = 8 << 20
 _PATIENCE = 30.0
 _RETRY_PAUSE = 0.1
+_DISTRUST = 1.0  # seconds until a broker is tried again after an answer that makes no sense
+_SILENCE = 1.0  # seconds without a byte from a broker, or a connection to it, after which its partitions wait
+_KNOWN_FOR = 5.0  # seconds after an answer for which a broker surely knows the producer
 
 _I32 = struct.Struct(">i")
 
@@ -82,7 +87,7 @@ class Refused(NamedTuple):
 class Lane:
     """One remote partition: `sent` holds what is unacknowledged, `waiting` what is not sent, in order.
 
-    `trouble` is why it does not get further for the moment.
+    `trouble` is why it does not get further for the moment; the broker answered last at `known_at`.
     """
 
     slot: int
@@ -94,6 +99,7 @@ class Lane:
     failed: bool = False
     lost_since: float | None = None
     trouble: str | None = None
+    known_at: float = float("-inf")
 
     @property
     def bytes(self) -> int:
@@ -103,12 +109,14 @@ class Lane:
 _Batches = list[tuple[Lane, Outgoing]]
 
 
-class _Request(NamedTuple):
-    """A request in flight: what it carries, and how its answer is known."""
+@dataclass(slots=True)
+class _Request:
+    """A request in flight: what it carries, and how its answer is known; `is_late` once its lanes wait."""
 
     batches: _Batches
     correlation: int
     sent_at: float
+    is_late: bool = False
 
 
 class Producer:
@@ -141,6 +149,7 @@ class Producer:
         ] = {}  # lanes with batches that do not get further for the moment
         self.unstored_bytes = 0  # of batches that were offered and are not acknowledged
         self._retry_at = 0.0
+        self._opening: dict[int, float] = {}  # since when brokers are being connected to
 
     @property
     def idle(self) -> bool:
@@ -197,6 +206,17 @@ class Producer:
             return None
         return max(self._retry_at - time.monotonic(), 0.0)
 
+    def silent_at(self) -> float:
+        """Return when the next broker that owes an answer will have been silent for too long; see `collect`."""
+        return min(
+            (
+                max(queue[0].sent_at, self._channels[node].heard_at) + _SILENCE
+                for node, queue in self._flying.items()
+                if queue and not queue[0].is_late
+            ),
+            default=float("inf"),
+        )
+
     def retry_now(self) -> None:
         """Look for leaders and connections at the next `send`: something has changed."""
         self._retry_at = 0.0
@@ -211,8 +231,26 @@ class Producer:
             if channel.fileno() in readable or channel.pending():
                 answered = self._receive(node, channel) or answered
             elif channel.is_silent(queue[0].sent_at, REQUEST_TIMEOUT.total_seconds()):
-                self._lose(node, f"broker {node} does not answer")
+                self._lose(node, f"{self._name(node)} does not answer")
+            elif not queue[0].is_late and channel.is_silent(queue[0].sent_at, _SILENCE):
+                self._note_late(node, queue)
         return answered
+
+    def _note_late(self, node: int, queue: Iterable[_Request]) -> None:
+        """Have the partitions of a broker wait that has stopped answering: what they hold is no load of the others."""
+        for request in queue:
+            request.is_late = True
+        for lane in self._busy.values():
+            if lane.leader == node and lane.trouble is None:
+                self._trouble(lane, f"{self._name(node)} does not answer")
+
+    def cut(self) -> None:
+        """Send nothing more of a request that has left in part only: it may be too late for it."""
+        for node, channel in list(self._channels.items()):
+            if channel.is_sending:
+                self._lose(
+                    node, "a request was given up, because it was not sure whose the flow is"
+                )
 
     def close(self) -> None:
         """Give up: a channel that still owes answers must not be read by somebody else."""
@@ -248,6 +286,8 @@ class Producer:
     def _send_to(self, node: int, lanes: list[Lane]) -> None:
         channel = self._channels[node]
         flying = self._flying.setdefault(node, deque())
+        if flying and flying[0].is_late:
+            self._note_late(node, ())
         if channel.expires:
             if not flying:  # a new connection has a new login
                 self._lose(node, None)
@@ -270,7 +310,10 @@ class Producer:
 
     def _describe(self, node: int, exc: OSError) -> str:
         reason = str(exc) or type(exc).__name__
-        return f"broker {node} of {self._brokers.endpoint.cluster} hung up ({reason})"
+        return f"{self._name(node)} hung up ({reason})"
+
+    def _name(self, node: int) -> str:
+        return f"broker {node} of {self._brokers.endpoint.cluster}"
 
     def _receive(self, node: int, channel: Channel) -> bool:
         """Take all responses of a broker that are there; return whether there was one."""
@@ -283,24 +326,40 @@ class Producer:
             except OSError as exc:
                 self._lose(node, self._describe(node, exc))
                 return answered
+            except CorruptRecord as exc:
+                self._distrust(node, exc)
+                return answered
             if frame is None:
                 return answered
             answered = True
-            self._take(node, frame)
+            try:
+                self._take(node, frame)
+            except CorruptRecord as exc:
+                self._distrust(node, exc)
         return answered
+
+    def _distrust(self, node: int, exc: CorruptRecord) -> None:
+        """Give a connection up whose answer makes no sense."""
+        self._lose(node, f"{self._name(node)}: {exc}")
+        self._retry_at = time.monotonic() + _DISTRUST
 
     def _take(self, node: int, frame: memoryview) -> None:
         """Take a response, which answers the oldest request in flight there."""
-        asked = self._flying[node].popleft()
+        asked = self._flying[node][0]
         request = {lane.partition: (lane, batch) for lane, batch in asked.batches}
         if _I32.unpack_from(frame)[0] != asked.correlation:
-            raise CorruptRecord(f"broker {node} answered another request than the one sent")
+            raise CorruptRecord("it answered another request than the one sent")
         try:
             answers = list(decode_answers(frame))
         except (struct.error, UnicodeDecodeError) as exc:
-            raise CorruptRecord(f"broker {node} sent a produce response that ends early") from exc
+            raise CorruptRecord("it sent a produce response that ends early") from exc
         if len(answers) != len(request) or {answer[0] for answer in answers} != request.keys():
-            raise CorruptRecord(f"broker {node} answered for other partitions than were sent")
+            raise CorruptRecord("it answered for other partitions than were sent")
+        queue = self._flying[node]
+        queue.popleft()
+        if asked.is_late:
+            for other in queue:
+                other.is_late = False
         for partition, error, base_offset, message in answers:
             lane, batch = request[partition]
             self._answered(lane, batch, error, base_offset, message)
@@ -315,6 +374,7 @@ class Producer:
             stored = lane.sent.popleft()
             assert stored is batch, "answers come in the order of the requests"
             lane.lost_since = None
+            lane.known_at = time.monotonic()
             self._trouble(lane, None)
             self.unstored_bytes -= len(batch.payload)
             self._on_stored(Stored(lane.slot, batch, base_offset))
@@ -356,6 +416,7 @@ class Producer:
         """
         self._trouble(lane, reason)
         lane.failed = True
+        lane.known_at = float("-inf")
         if own and lane.lost_since is None:
             lane.lost_since = time.monotonic()
         if own and time.monotonic() - (lane.lost_since or 0.0) > _PATIENCE:
@@ -434,7 +495,7 @@ class Producer:
                 lane.leader = leader
             else:
                 self._retry_at = time.monotonic() + _RETRY_PAUSE
-                self._trouble(lane, nodes[leader] or lane.trouble)
+                self._trouble(lane, nodes[leader] or lane.trouble or self._describe_wait(leader))
 
     def _open(self, node: int) -> str | None:
         """Have a connection to a broker; return why there is none, if that is known."""
@@ -446,7 +507,14 @@ class Producer:
             return str(exc)
         if channel is not None:
             self._channels[node] = channel
+            self._opening.pop(node, None)
         return None
+
+    def _describe_wait(self, node: int) -> str | None:
+        """Return what is waited for where a connection takes long to be made."""
+        now = time.monotonic()
+        long = now - self._opening.setdefault(node, now) > _SILENCE
+        return f"{self._name(node)} is being connected to" if long else None
 
 
 def _size(batches: Iterable[Outgoing]) -> int:
@@ -457,7 +525,10 @@ def _gather(lanes: list[Lane]) -> _Batches:
     """Take the next batch of each lane, as many as one request may hold."""
     request: _Batches = []
     size = 0
+    known_since = time.monotonic() - _KNOWN_FOR
     for lane in lanes:
+        if lane.in_flight and lane.known_at < known_since:
+            continue  # invariant E
         if lane.waiting and size < _MAX_REQUEST_BYTES:
             batch = lane.waiting.popleft()
             lane.sent.append(batch)

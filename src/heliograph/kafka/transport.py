@@ -119,6 +119,11 @@ class Channel:
         return now - max(asked_at, self.heard_at) > patience or now - asked_at > _TRICKLE * patience
 
     @property
+    def is_sending(self) -> bool:
+        """Whether the kernel has not taken all that is to be sent."""
+        return bool(self._out)
+
+    @property
     def owes(self) -> bool:
         """Whether an answer is still to come."""
         return self._owed > 0

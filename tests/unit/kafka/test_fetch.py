@@ -156,8 +156,13 @@ def test_what_was_asked_for_by_another_slot_is_not_taken_for_the_new_one_s() -> 
     assert sections == [1]
 
     fetcher.ask()
-    (asked,) = brokers.beside[0].sent
-    assert struct.pack(">iiq", 0, -1, 5) in asked, "over a connection that is free"
+    assert struct.pack(">iiq", 0, -1, 5) in brokers.channels[0].sent[-1]
+
+
+def wait_of(request: bytes) -> int:
+    """Return how long a fetch request has its broker wait for news, in milliseconds."""
+    (_, wait_ms) = struct.unpack_from(">ii", request)
+    return int(wait_ms)
 
 
 def test_a_partition_that_comes_while_a_broker_has_no_news_does_not_wait_for_its_answer() -> None:
@@ -168,18 +173,72 @@ def test_a_partition_that_comes_while_a_broker_has_no_news_does_not_wait_for_its
     fetcher.add([Subject(7, TopicPartition("t", 0), UUID(int=3), 5)])
     fetcher.place()
     fetcher.ask()
-    assert len(brokers.beside[0].sent) == 1
 
-    fetcher.add([Subject(8, TopicPartition("t", 0), UUID(int=4), 6)])
-    fetcher.place()
-    assert fetcher.late_at() < float("inf"), "both connections wait for news"
-    fetcher._sessions[0, 1].asked_at = -1.0
+    first, beside = brokers.channels[0], brokers.beside[0]
+    assert len(beside.sent) == 1
+    assert wait_of(beside.sent[0]) < wait_of(first.sent[0])
+
+
+def test_partitions_that_came_one_after_the_other_end_no_connection() -> None:
+    """Each new one once tore down the second connection, and what was on its way to its neighbours."""
+    brokers = Two()
+    fetcher = fetcher_of(brokers)
+    ask(fetcher, brokers, b"a", b"b")
+    for slot in (7, 8, 9):
+        fetcher.add([Subject(slot, TopicPartition("t", 0), UUID(int=slot), slot)])
+        fetcher.place()
+        fetcher.ask()
+        assert not fetcher.homeless
+        brokers.beside[0].answer(b"\0" + fetched(13))
+        brokers.beside[0].arrive()
+        for session in fetcher.collect({2}):
+            fetcher.take(session)
     fetcher.ask()
-    assert fetcher.homeless, "the second one is made again, with both"
+    last = brokers.beside[0].sent[-1]
+    assert all(struct.pack(">iiq", 0, -1, slot) in last for slot in (7, 8, 9)), "nothing was lost"
+    assert len(brokers.channels[0].sent) == 1, "the first one waits for news"
+
+
+def test_the_first_connection_takes_over_what_came_while_it_was_not_free() -> None:
+    brokers = Two()
+    fetcher = fetcher_of(brokers)
+    ask(fetcher, brokers, b"a", b"b")
+    fetcher.add([Subject(7, TopicPartition("u", 0), UUID(int=3), 5)])
     fetcher.place()
     fetcher.ask()
-    assert struct.pack(">iiq", 0, -1, 6) in brokers.beside[0].sent[-1]
-    assert len(brokers.channels[0].sent) == 1, "the first one goes on"
+    brokers.channels[0].arrive()
+    for session in fetcher.collect({0}):
+        fetcher.take(session)
+
+    fetcher.ask()
+    assert struct.pack(">iiq", 0, -1, 5) in brokers.channels[0].sent[-1]
+
+    # What the second one brings now would be copied twice.
+    brokers.beside[0].answer(b"\0" + fetched(13, section(b"twice")))
+    brokers.beside[0].arrive()
+    (late,) = fetcher.collect({2})
+    response = fetcher.take(late)
+    assert response is not None
+    assert response.sections == []
+    asked = len(brokers.beside[0].sent)
+    fetcher.ask()
+    assert len(brokers.beside[0].sent) == asked, "nothing is left there to ask for"
+
+
+def test_an_answer_that_makes_no_sense_ends_its_connection_alone() -> None:
+    brokers = Two()
+    brokers.may_drop = True
+    fetcher = fetcher_of(brokers)
+    ask(fetcher, brokers, b"a", b"b")
+    brokers.channels[0].answer(b"\0\0\0")
+    for channel in brokers.channels:
+        channel.arrive()
+    found = {s.node: fetcher.take(s) is not None for s in fetcher.collect({0, 1})}
+    assert found == {0: False, 1: True}
+    assert fetcher.homeless
+    why = fetcher.place()
+    assert why is not None
+    assert "ends early" in why[0]
 
 
 @pytest.mark.timeout(60)

@@ -111,3 +111,84 @@ def test_a_leader_that_is_none_any_more_is_trouble_until_the_batch_is_stored() -
 
     assert [s.base_offset for s in scene.stored] == [100]
     assert scene.producer.troubled == {}
+
+
+def test_until_a_partition_has_answered_one_batch_of_it_is_in_flight() -> None:
+    """A broker that knows nothing of a producer takes the second batch without the first."""
+    scene = Scene()
+    scene.send(0, 0, 0)
+    channel = scene.brokers.channels[0]
+    assert len(channel.sent) == 1
+
+    channel.answer(answer(0, 100))
+    channel.arrive()
+    scene.producer.collect({0})
+    scene.producer.send()
+    assert len(channel.sent) == 3, "it knows the producer now"
+
+
+def test_after_a_failure_one_batch_is_in_flight_again() -> None:
+    scene = Scene()
+    scene.send(0)
+    channel = scene.brokers.channels[0]
+    channel.answer(answer(0, 100))
+    channel.arrive()
+    scene.producer.collect({0})
+    scene.send(0)
+    channel.answer(answer(0, -1, NOT_LEADER))
+    channel.arrive()
+    scene.producer.collect({0})
+
+    scene.producer.retry_now()
+    scene.send(0, 0)
+
+    assert len(channel.sent) == 3
+
+
+def test_partitions_of_a_broker_that_stopped_answering_wait_until_it_answers() -> None:
+    scene = Scene()
+    scene.send(0, 1)
+    silent = scene.brokers.channels[0]
+    assert scene.producer.silent_at() < float("inf")
+    silent.silent_for = 2.0
+    scene.producer.collect(set())
+
+    assert list(scene.producer.troubled) == [0]
+    assert "does not answer" in str(scene.producer.trouble)
+    assert not silent.is_sending, "it is given time"
+    silent.answer(answer(0, 100))
+    silent.arrive()
+    scene.producer.collect({0})
+    assert scene.producer.troubled == {}
+
+
+def test_an_answer_that_makes_no_sense_costs_its_connection_and_its_batches_are_sent_again() -> (
+    None
+):
+    scene = Scene()
+    scene.brokers.may_drop = True
+    scene.send(0)
+    channel = scene.brokers.channels[0]
+    channel.answer(b"\0\0")
+    channel.arrive()
+    scene.producer.collect({0})
+    assert "ends early" in str(scene.producer.trouble)
+
+    scene.producer.retry_now()
+    scene.producer.send()
+    channel.answer(answer(0, 100))
+    channel.arrive()
+    scene.producer.collect({0})
+    assert [s.base_offset for s in scene.stored] == [100]
+
+
+def test_a_request_that_has_left_in_part_is_given_up_when_it_may_be_too_late() -> None:
+    scene = Scene()
+    scene.brokers.may_drop = True
+    scene.send(0, 1)
+    scene.brokers.channels[0].is_sending = True
+
+    scene.producer.cut()
+
+    assert list(scene.producer.troubled) == [0]
+    assert scene.producer.is_busy(0), "it is sent again"
