@@ -816,3 +816,52 @@ def test_a_task_that_does_not_finish_is_hung_up_on(scene: Scene) -> None:
     assert not job.stop(timedelta(seconds=0.1))
 
     eventually(task.is_hung_up_on)
+
+
+def test_a_task_that_says_nothing_for_long_is_ended_and_started_again(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("heliograph.driving.roster._SILENT_LOOKS", 3)
+    job = scene.start([scene.partition()])
+    silent = scene.task(1)
+    silent.take()
+
+    eventually(silent.is_hung_up_on)
+
+    eventually(lambda: job.tasks() == 0)
+    again = scene.task(2)
+    again.take()
+    for _ in range(5):
+        again.sync()
+
+
+def test_what_was_fenced_for_a_partition_that_is_wanted_no_more_is_not_handed_out(
+    scene: Scene,
+) -> None:
+    """Its successor of the same name would be fenced by it, or fence it: the whole task would end."""
+    job = scene.start([scene.partition()])
+    task = scene.task(1)
+    task.take()
+    roster = job._roster
+    (attempt,) = roster.attempts.values()
+    old = scene.partition(1)
+    job.assign([scene.partition(), scene.partition(1, topic_id="another")])
+    share = task.take()
+    assert share.topic_id == "another"
+
+    roster.hand(attempt, [old], {})
+
+    assert task.sync() == []
+    assert old.holder is None
+
+
+def test_a_stop_of_a_slot_that_a_task_does_not_hold_is_passed_over(scene: Scene) -> None:
+    job = scene.start([scene.partition()])
+    task = scene.task(1)
+    slot = task.take().slot
+
+    task.say(Stopped(slot + 7, 5, StopKind.CORRUPT, "no such slot"))
+
+    assert task.sync() == []
+    assert job.stopped() == []
+    assert job.tasks() == 1

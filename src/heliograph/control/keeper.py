@@ -1,7 +1,7 @@
 """Saving what a flow knows: where records went, how far it is, and whose it is, in this order."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 
 from heliograph.config.flow import FlowConfig
@@ -58,17 +58,28 @@ class Keeper:
         if not job.is_sure():
             return  # another driver may have the flow, and know better
         offsets = offsets_of(job)
-        try:
+
+        def save_progress() -> None:
             self._runs.save(within)
             if not self._config.transactions:  # else writers do, with their records
                 self._save_positions(offsets, within)
-            self._tenure.record(within, released=released)
-            self._complaints.clear("progress could not be saved")
+
+        # Positions are only a shortcut to the target's tail. The owner's row tells a driver that stands by that this
+        # one lives, whatever becomes of them.
+        self._try(job, "progress", save_progress)
+        self._try(job, "the owner", lambda: self._tenure.record(within, released=released))
+
+    def _try(self, job: FlowJob, what: str, save: Callable[[], None]) -> None:
+        """Save something; what cannot be saved now is saved next time."""
+        saying = f"{what} could not be saved"
+        try:
+            save()
         except FlowFenced as exc:
             job.lose(str(exc))
         except MirrorError as exc:
-            # Positions are only a shortcut to the target's tail; they are saved next time.
-            self._complaints.note("progress could not be saved", exc)
+            self._complaints.note(saying, exc)
+        else:
+            self._complaints.clear(saying)
 
     def begin(self, offsets: Mapping[TopicPartition, SourceOffset]) -> dict[TopicPartition, str]:
         """Save where partitions begin; return those of which that cannot be saved, and why: they must not begin."""

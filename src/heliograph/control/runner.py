@@ -212,7 +212,14 @@ class FlowRunner(threading.Thread):
             check_stopped(self._config, storage)
             store = open_progress(storage, self._config)
             runs = open_runs(target, self._config)
-            self._tenure.take(target, storage, store, runs)
+
+            def is_ready() -> bool:
+                store.load()
+                runs.load()
+                return self._await_spark()
+
+            if not self._tenure.take(target, storage, store, runs, is_ready):
+                return
             shared = self._settle(target, runs)
             self._known = store.load()
             runs.load()
@@ -221,12 +228,8 @@ class FlowRunner(threading.Thread):
             keeper = Keeper(self._config, self._tenure, store, runs, self._complaints)
             desk = _Desk(source, target, store, runs, holds, upkeep, job, keeper)
             self._assign(desk)
-            while not self._engine.wait(_TICK):
-                if self._stopping.is_set():
-                    return
-                trouble = self._engine.trouble()
-                if trouble is not None:
-                    self._failed(trouble)
+            if not self._await_spark():
+                return
             job.start(self._engine)
             self._tenure.start(job.lose)
             self._job, self._upkeep = job, upkeep
@@ -250,6 +253,16 @@ class FlowRunner(threading.Thread):
         finally:
             for cluster in (source, target, storage):
                 cluster.close()
+
+    def _await_spark(self) -> bool:
+        """Wait until Spark is up, and return whether it is: not if the flow is to stop."""
+        while not self._engine.wait(_TICK):
+            if self._stopping.is_set():
+                return False
+            trouble = self._engine.trouble()
+            if trouble is not None:
+                self._failed(trouble)
+        return True
 
     def _settle(self, target: Cluster, runs: RunStore) -> Rights | None:
         """Settle what a predecessor left open; return the rights of a flow that writes in transactions."""

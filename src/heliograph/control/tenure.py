@@ -42,8 +42,8 @@ class Tenure:
 
     def __init__(self, config: FlowConfig) -> None:
         self._config = config
-        name = f"{socket.gethostname()} pid {os.getpid()} ({secrets.token_hex(2)})"
-        self.ownership = Ownership(config.transactional_id, name)
+        self._name = f"{socket.gethostname()} pid {os.getpid()} ({secrets.token_hex(2)})"
+        self.ownership = Ownership(config.transactional_id, self._name)
         self._owners: OwnerStore | None = None
         self._recorded: Owner | None = None
         self._renewal: Renewal | None = None
@@ -54,18 +54,23 @@ class Tenure:
         storage: Cluster,
         progress: ProgressStore | GroupProgress,
         runs: RunStore,
-    ) -> None:
+        is_ready: Callable[[], bool],
+    ) -> bool:
         """Take the flow, or make sure that it is still ours; raises FlowFenced if another driver has it.
 
-        From then on `progress` and `runs` are written as its owner.
+        From then on `progress` and `runs` are written as its owner. Where another driver may have it, `is_ready` is asked
+        first: a driver that cannot copy, and says so or raises, must not take the flow from one that can.
         """
         config = self._config
         progress.ensure()
         runs.ensure()
-        apart = storage.endpoint.bootstrap != target.endpoint.bootstrap
+        apart = bool(progress.topics()) and storage.cluster_id() != target.cluster_id()
         own = runs.topics() if apart else [*runs.topics(), *progress.topics()]
         self._owners = owners = OwnerStore(target, config) if runs.topics() else None
         before = owners.read() if owners is not None else None
+        is_others = before is not None and not before.released and before.driver != self._name
+        if is_others and not is_ready():
+            return False
         lifetime = _find_lifetime(target)
         self.ownership.open(target, before, _partitions(target, own), lifetime)
         author = self.ownership.author(target)
@@ -74,10 +79,16 @@ class Tenure:
         if owners is not None:
             owners.sign_as(author)
         self.record()
+        return True
 
     def start(self, on_lost: Callable[[str], None]) -> None:
         """Keep the flow; `on_lost` is called, from another thread, when another driver has taken it."""
-        self._renewal = Renewal(self.ownership, lambda: Cluster(self._config.target_admin), on_lost)
+        self._renewal = Renewal(
+            self.ownership,
+            lambda: Cluster(self._config.target_admin),
+            on_lost,
+            takes_all=not self._config.transactions,
+        )
         self._renewal.start()
 
     def stop(self) -> None:
@@ -128,8 +139,8 @@ class Tenure:
             return None, False
 
     def _author_apart(self, storage: Cluster, topics: list[str]) -> Author:
-        """Return who signs positions that are kept on another cluster than the records."""
-        name = self._config.transactional_id
+        """Return who signs positions that are kept on another cluster than the records, which another flow may do, too."""
+        name = f"{self._config.transactional_id}-positions"
         identity = fence(storage, name, _partitions(storage, topics))
 
         def renew() -> ProducerIdentity:

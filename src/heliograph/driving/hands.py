@@ -7,7 +7,7 @@ groups alone, so that a broker that does not answer keeps no others waiting.
 import logging
 import queue
 import threading
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Container, Hashable, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
@@ -17,7 +17,7 @@ from heliograph.driving.pulse import Pulse
 from heliograph.driving.roster import Right, Roster
 from heliograph.errors import FlowFenced, FlowHeld, MirrorError
 from heliograph.kafka.cluster import Cluster
-from heliograph.model import Endpoint
+from heliograph.model import Endpoint, TopicPartition
 from heliograph.wire.lease_messages import Ledger
 
 log = logging.getLogger(__name__)
@@ -54,8 +54,14 @@ class Rights(Protocol):
     def verify(self, target: Cluster) -> None:
         """Raise FlowFenced if another driver has the flow."""
 
-    def valid_for(self) -> float:
-        """Return for how many seconds identities are good without being verified. For any thread."""
+    def valid_for(self, remotes: Iterable[TopicPartition] = ()) -> float:
+        """Return for how many seconds the flow, and those who write to `remotes`, are good unverified. For any thread."""
+
+    def troubles(self) -> list[str]:
+        """Return why identities are not good any more. For any thread."""
+
+    def watch(self, on_lost: Callable[[Container[TopicPartition]], None]) -> None:
+        """Have `on_lost` called, from any thread, where the writers of some remote partitions must end."""
 
 
 _Errand: TypeAlias = Callable[[Cluster], None]
@@ -73,14 +79,19 @@ class Hands:
         *,
         may_copy: Callable[[Cluster], None],
         on_fatal: Callable[[str, str], None],
+        on_silent: Callable[[Attempt], None],
     ) -> None:
-        """Take what to hand out; `may_copy` raises FlowHeld if the target says that nobody may."""
+        """Take what to hand out; `may_copy` raises FlowHeld if the target says that nobody may.
+
+        `on_silent` is called with a task that has said nothing for long.
+        """
         self._endpoint = target
         self._roster = roster
         self._rights = rights
         self._pulse = pulse
         self._may_copy = may_copy
         self._on_fatal = on_fatal
+        self._on_silent = on_silent
         self._over = threading.Event()
         self._busy: set[Hashable] = set()
         self._doubts = False
@@ -123,6 +134,8 @@ class Hands:
                     continue
                 self._roster.rebalance()
                 self._hand_out()
+                for attempt in self._roster.find_silent():
+                    self._on_silent(attempt)
 
     def _wait(self) -> bool:
         """Wait until something may be due; return whether there is more to do."""

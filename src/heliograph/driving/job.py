@@ -9,7 +9,7 @@ D  Where records went is told (`on_runs`: upstream, downstream, count) before th
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import assert_never
@@ -98,12 +98,14 @@ class FlowJob:
             self._pulse,
             may_copy=may_copy,
             on_fatal=self._give_up,
+            on_silent=self._end_silent,
         )
         self._runners: list[SliceRunner] = []
         self._engine: Engine | None = None
         self._missed_since: dict[int, float] = {}
         self._starved_before: str | None = None
         self._given_up = False
+        rights.watch(self._end_writers)
         leases.register(options.key, self)
 
     # What the flow asks for
@@ -213,6 +215,7 @@ class FlowJob:
             all_wait = bool(going) and all(p.waits for p in going)
             reasons = {p.waits for p in going if p.waits} if all_wait else set()
             reasons |= {runner.failure for runner in self._runners if runner.failure}
+        reasons.update(self._rights.troubles())
         starved = self._starved()
         return sorted(reasons | {starved} if starved else reasons)
 
@@ -301,9 +304,15 @@ class FlowJob:
 
     def _answer(self, line: Line, ping: Ping) -> None:
         """Let a task write on, unless somebody else may have the flow."""
+        with self._changed:
+            attempt = self._roster.attempt_of(line)
+            if attempt is None:
+                return
+            attempt.silent_looks = 0
+            remotes = [r for partition in attempt.slots.values() for r in partition.remotes]
         if not self.is_sure():
             return
-        seconds = min(PERMISSION, self._rights.valid_for())
+        seconds = min(PERMISSION, self._rights.valid_for(remotes))
         if seconds > 0:
             line.send(Alive(ping.number, seconds))
 
@@ -355,6 +364,29 @@ class FlowJob:
             attempt = self._roster.attempts.get(slice_index)
             if attempt is not None:
                 attempt.line.hang_up()
+
+    def _end_silent(self, attempt: Attempt) -> None:
+        """End a task that hangs, or that was cut off; its permission to write has run out by now."""
+        log.warning(
+            "flow=%s slice=%d has said nothing for long, and is ended and started again. What the task stored is "
+            "found on the target.",
+            self._options.flow,
+            attempt.slice_index,
+        )
+        attempt.line.hang_up()
+        self._runners[attempt.slice_index].interrupt()
+
+    def _end_writers(self, remotes: Container[TopicPartition]) -> None:
+        """End the tasks that write to some remote partitions: nobody could fence them later."""
+        with self._changed:
+            for attempt in self._roster.attempts.values():
+                if any(r in remotes for p in attempt.slots.values() for r in p.remotes):
+                    log.warning(
+                        "flow=%s slice=%d starts again, because its writers have another identity now",
+                        self._options.flow,
+                        attempt.slice_index,
+                    )
+                    attempt.line.hang_up()
 
     def _give_up(self, kind: str, reason: str) -> None:
         """Hand out nothing any more: a task that is started again must not fence a successor."""

@@ -7,6 +7,7 @@ import hmac
 import logging
 import secrets
 import socket
+import struct
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -31,6 +32,7 @@ _MAX_HELLO = 16 << 10
 _HELLO_SECONDS = 10.0
 _MAX_STRANGERS = 256
 _PAUSE = 0.2
+_SEND_SECONDS = struct.pack("ll", 5, 0)  # that a task may take none of what is said to it
 
 
 class LeaseRefused(MirrorError):
@@ -63,14 +65,19 @@ class Line:
     """One open lease, as the driver sees it."""
 
     def __init__(self, connection: socket.socket) -> None:
+        with suppress(OSError):
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _SEND_SECONDS)
         self._connection = connection
         self._lock = threading.Lock()
         self.is_open = True
 
     def send(self, order: Order) -> None:
-        """Say something to the task; one that is gone is noticed where we read."""
-        with self._lock, suppress(OSError):
-            self._connection.sendall(encode_message(order))
+        """Say something to the task; one that is gone, or does not take it, is noticed where we read."""
+        with self._lock:
+            try:
+                self._connection.sendall(encode_message(order))
+            except OSError:
+                self.hang_up()  # what it got may be half an order
 
     def hang_up(self) -> None:
         with suppress(OSError):

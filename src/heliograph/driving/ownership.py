@@ -11,6 +11,8 @@ B  Nothing is written by identities that were not renewed for two thirds of the 
    forgets them: what a coordinator has forgotten is used by nobody.
 C  Where a coordinator has forgotten what a predecessor wrote as, nothing is written before the predecessor's last
    permission to write has run out, unless it said that it had ended.
+D  All writers of a group have its producer id. Where that is another one now, since the old one was forgotten, taken or
+   used up, writers that have the old one are ended (`on_group_lost`): nobody could fence them later.
 """
 
 import logging
@@ -24,7 +26,7 @@ from zlib import crc32
 from heliograph.errors import ClusterUnreachable, FlowFenced, KafkaFault, MirrorError
 from heliograph.kafka.author import Author
 from heliograph.kafka.cluster import Cluster, patiently
-from heliograph.kafka.fencing import fence_group, open_identity, was_forgotten
+from heliograph.kafka.fencing import fence_group, is_used_up, open_identity, was_forgotten
 from heliograph.kafka.transactions import NOBODY
 from heliograph.model import ProducerIdentity, TopicPartition
 from heliograph.policy.elapsed import elapsed
@@ -39,7 +41,12 @@ _LONGEST_BEAT = 60.0
 _FENCE = timedelta(seconds=5)
 _OPEN = timedelta(seconds=30)
 _SIGN = timedelta(seconds=2)
+_LONGEST_PAUSE = 30.0  # until a group that could not be renewed is tried again
 WEEK = timedelta(days=7)  # Kafka's default
+_WAITS = (
+    "an earlier writer may still write: the target has forgotten its identity, so it cannot be fenced. Its permission "
+    "ends in some seconds"
+)
 
 
 def group_of(remote: TopicPartition) -> int:
@@ -62,7 +69,7 @@ class Granted(NamedTuple):
 class _Held:
     """An identity that is held, and when it was renewed last; changed under its lock.
 
-    Before `wait_until` somebody may still write who cannot be fenced.
+    Before `wait_until` somebody may still write who cannot be fenced. It is renewed again at `retry_at` if that failed.
     """
 
     def __init__(self) -> None:
@@ -70,6 +77,8 @@ class _Held:
         self.identity = NOBODY
         self.renewed_at = float("inf")  # what is not held cannot run out
         self.wait_until = 0.0
+        self.retry_at = 0.0
+        self.trouble: str | None = None
 
 
 class Ownership:
@@ -87,6 +96,7 @@ class Ownership:
         self._before: Owner | None = None
         self._safe_at = 0.0
         self._beat = 0
+        self.on_group_lost: Callable[[int], None] = lambda _: None
 
     # The flow
 
@@ -105,11 +115,9 @@ class Ownership:
         self._lifetime = lifetime.total_seconds()
         self._before = before
         with self._flow.lock:
-            identity = self._raise(target, self.flow_id, self._flow, _OPEN)
+            self._raise(target, self.flow_id, self._flow, _OPEN)
             if topics:
-                self._flow.identity = patiently(
-                    lambda: _fence_all(target, self.flow_id, identity, topics), _OPEN
-                )
+                patiently(lambda: self._fence_own(target, topics), _OPEN)
         self._beat = max(self._beat, before.beat if before else 0) + 1
         if before is None or before.released or before.driver == self._driver:
             self._safe_at = 0.0
@@ -123,6 +131,13 @@ class Ownership:
                 before.driver,
                 PERMISSION + _MARGIN,
             )
+
+    def _fence_own(self, target: Cluster, topics: Sequence[TopicPartition]) -> None:
+        """Fence partitions that are known to be there; a coordinator may not have heard of a new topic yet."""
+        fenced = fence_group(target, self.flow_id, self._flow.identity, topics, _OPEN)
+        self._flow.identity = fenced.identity
+        for reason in fenced.refused.values():
+            raise KafkaFault(f"own {self.flow_id}", reason, retriable="UNKNOWN_TOPIC" in reason)
 
     def forget(self) -> None:
         """Hold nothing any more: the next `open` takes the flow, whoever has it."""
@@ -142,7 +157,7 @@ class Ownership:
             self.verify(target, _SIGN)
             return self._flow.identity
 
-        return Author(self._flow.identity, renew)
+        return Author(self._flow.identity, renew, lambda: self._flow.identity.producer_id)
 
     def record(self, *, released: bool = False) -> Owner:
         """Return what is saved of this owner."""
@@ -166,14 +181,47 @@ class Ownership:
             self.verify(target)
             self._beat += 1
         for group, held in enumerate(self._groups):
-            if now - held.renewed_at >= self._lifetime / 3:
-                with held.lock, suppress(FlowFenced):  # it is taken again when it is needed
-                    self._raise(target, group_id(self.flow_id, group), held, _FENCE)
+            if now - held.renewed_at >= self._lifetime / 3 and now >= held.retry_at:
+                self._renew_group(target, group, held)
 
-    def valid_for(self) -> float:
-        """Return for how many seconds the identities are good without being renewed (invariant B)."""
-        oldest = min(held.renewed_at for held in (self._flow, *self._groups))
+    def _renew_group(self, target: Cluster, group: int, held: _Held) -> None:
+        """Renew one group; one whose coordinator does not answer holds up no other."""
+        with held.lock:
+            try:
+                self._raise(target, group_id(self.flow_id, group), held, _FENCE)
+            except FlowFenced:
+                held.trouble = None
+                self._lose(group, held)
+            except MirrorError as exc:
+                held.trouble = str(exc)
+                held.retry_at = self._clock() + min(_LONGEST_PAUSE, self._lifetime / 12)
+                log.debug("group %d of %s cannot be renewed: %s", group, self.flow_id, exc)
+            else:
+                held.trouble = None
+
+    def take_all(self, target: Cluster) -> None:
+        """Take the groups that are not held yet, so that new topics need no coordinator that may be away then."""
+        for group, held in enumerate(self._groups):
+            if held.identity == NOBODY:
+                with suppress(KafkaFault, ClusterUnreachable):
+                    self.take_group(target, group, ())
+
+    def valid_for(self, remotes: Iterable[TopicPartition] = ()) -> float:
+        """Return for how many seconds the identities of the flow, and of the groups of `remotes`, are good (invariant B)."""
+        oldest = self._flow.renewed_at
+        for group in {group_of(remote) for remote in remotes}:
+            oldest = min(oldest, self._groups[group].renewed_at)
         return oldest + self._lifetime * 2 / 3 - self._clock()
+
+    def troubles(self) -> list[str]:
+        """Return why tasks may not write any more: identities that could not be renewed for too long."""
+        now = self._clock()
+        return sorted(
+            f"{group_id(self.flow_id, group)} could not be renewed for {now - held.renewed_at:.0f} s, so nothing is "
+            f"written with it: {held.trouble}"
+            for group, held in enumerate(self._groups)
+            if held.trouble and now - held.renewed_at > self._lifetime * 2 / 3
+        )
 
     # Groups
 
@@ -191,21 +239,19 @@ class Ownership:
         held, name = self._groups[group], group_id(self.flow_id, group)
         with held.lock:
             if fence or held.identity == NOBODY:
-                self._take(target, name, held)
+                self._take(target, group, held)
             if self._is_forgotten(name, held.identity):
                 held.wait_until = max(held.wait_until, self._safe_at)
-            if self._clock() < held.wait_until:
-                reason = (
-                    f"waits until the driver before ({self._before.driver if self._before else ''}) cannot "
-                    "write any more: the target has forgotten it, so it cannot be fenced"
-                )
-                return Granted({}, dict.fromkeys((*fence, *made), reason))
             refused: Mapping[TopicPartition, str] = {}
-            if fence:
-                asked_at = self._clock()
-                fenced = fence_group(target, name, held.identity, fence, _FENCE)
+            if fence and self._clock() >= held.wait_until:
+                asked_at, before = self._clock(), held.identity
+                fenced = fence_group(target, name, before, fence, _FENCE)
                 held.identity, held.renewed_at = fenced.identity, asked_at
                 refused = fenced.refused
+                if was_forgotten(before, fenced.identity):
+                    self._use_up(group, held)
+            if self._clock() < held.wait_until:
+                return Granted({}, dict.fromkeys((*fence, *made), _WAITS))
             own = {remote: held.identity for remote in (*fence, *made) if remote not in refused}
             return Granted(own, refused)
 
@@ -228,17 +274,30 @@ class Ownership:
                 missed |= members
         return missed
 
-    def _take(self, target: Cluster, name: str, held: _Held) -> None:
+    def _take(self, target: Cluster, group: int, held: _Held) -> None:
         """Take the next epoch of a group (invariant A)."""
-        if held.identity != NOBODY:
+        name, before = group_id(self.flow_id, group), held.identity
+        if before != NOBODY:
             try:
-                self._raise(target, name, held, _FENCE)
+                now = self._raise(target, name, held, _FENCE)
             except FlowFenced:
-                held.identity = NOBODY
+                self._lose(group, held)
             else:
+                if was_forgotten(before, now):
+                    self._use_up(group, held)
                 return
         self.verify(target)
         self._raise(target, name, held, _FENCE)
+
+    def _lose(self, group: int, held: _Held) -> None:
+        """Take note that a group is not held any more (invariant D)."""
+        held.identity, held.renewed_at = NOBODY, float("inf")
+        self.on_group_lost(group)
+
+    def _use_up(self, group: int, held: _Held) -> None:
+        """Take note that a group's epochs were used up, and that it has another producer id now (invariant D)."""
+        held.wait_until = self._clock() + PERMISSION + _MARGIN
+        self.on_group_lost(group)
 
     def _raise(
         self, target: Cluster, name: str, held: _Held, within: timedelta
@@ -246,7 +305,7 @@ class Ownership:
         asked_at = self._clock()
         before = held.identity
         now = open_identity(target, name, before, within)
-        if was_forgotten(before, now):
+        if was_forgotten(before, now) and not is_used_up(before):
             # Somebody else may have had it meanwhile, and what we know may be old.
             held.identity, held.renewed_at = NOBODY, float("inf")
             held.wait_until = self._clock() + PERMISSION + _MARGIN
@@ -263,25 +322,19 @@ class Ownership:
         return identity is not None and was_forgotten(identity, now)
 
 
-def _fence_all(
-    target: Cluster,
-    name: str,
-    identity: ProducerIdentity,
-    partitions: Sequence[TopicPartition],
-) -> ProducerIdentity:
-    """Fence partitions that are known to be there; a coordinator may not have heard of a new topic yet."""
-    fenced = fence_group(target, name, identity, partitions, _OPEN)
-    for reason in fenced.refused.values():
-        raise KafkaFault(f"own {name}", reason, retriable="UNKNOWN_TOPIC" in reason)
-    return fenced.identity
-
-
 class Renewal:
     """Keeps the identities of one flow alive while its job runs, from a thread of its own."""
 
     def __init__(
-        self, ownership: Ownership, connect: Callable[[], Cluster], on_lost: Callable[[str], None]
+        self,
+        ownership: Ownership,
+        connect: Callable[[], Cluster],
+        on_lost: Callable[[str], None],
+        *,
+        takes_all: bool,
     ) -> None:
+        """Take what to renew; with `takes_all`, the groups that are not held yet are taken, too."""
+        self._takes_all = takes_all
         self._ownership = ownership
         self._connect = connect
         self._on_lost = on_lost
@@ -296,9 +349,13 @@ class Renewal:
 
     def _run(self) -> None:
         target = self._connect()
+        is_first = True
         while not self._over.wait(min(self._ownership.beat_every / 2, 1.0)):
             try:
                 self._ownership.renew(target)
+                if is_first and self._takes_all:
+                    self._ownership.take_all(target)
+                is_first = False
             except FlowFenced as exc:
                 self._on_lost(str(exc))
                 break

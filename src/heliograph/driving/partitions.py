@@ -197,7 +197,7 @@ class Partition:
 class Attempt:
     """One task at work on a slice: its lease, and its partitions by slot. Slots are never used again.
 
-    `cpu_seconds` are those of its process so far.
+    `cpu_seconds` are those of its process so far. `silent_looks` counts looks without a word of it.
     """
 
     slice_index: int
@@ -208,6 +208,7 @@ class Attempt:
     lane_topics: set[str] = field(default_factory=set)
     next_slot: int = 0
     is_ending: bool = False
+    silent_looks: int = 0
     cpu_seconds: float = 0.0
 
     def take(self, partition: Partition) -> int:

@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple, Protocol
 
@@ -69,8 +69,14 @@ class Exclusive:
     def verify(self, target: Cluster) -> None:
         self._ownership.verify(target)
 
-    def valid_for(self) -> float:
-        return self._ownership.valid_for()
+    def valid_for(self, remotes: Iterable[TopicPartition] = ()) -> float:
+        return self._ownership.valid_for(remotes)
+
+    def troubles(self) -> list[str]:
+        return self._ownership.troubles()
+
+    def watch(self, on_lost: Callable[[Container[TopicPartition]], None]) -> None:
+        self._ownership.on_group_lost = lambda group: on_lost(_Members(group))
 
     def _take_groups(
         self,
@@ -94,6 +100,16 @@ class Exclusive:
             identities |= granted.identities
             refused |= granted.refused
         return Granted(identities, refused)
+
+
+class _Members(Container[TopicPartition]):
+    """The remote partitions of a group."""
+
+    def __init__(self, group: int) -> None:
+        self._group = group
+
+    def __contains__(self, remote: object) -> bool:
+        return isinstance(remote, TopicPartition) and group_of(remote) == self._group
 
 
 class Looked(NamedTuple):
@@ -200,8 +216,14 @@ class Shared:
     def verify(self, target: Cluster) -> None:
         self._ownership.verify(target)
 
-    def valid_for(self) -> float:
+    def valid_for(self, _remotes: Iterable[TopicPartition] = ()) -> float:
         return self._ownership.valid_for()
+
+    def troubles(self) -> list[str]:
+        return []
+
+    def watch(self, on_lost: Callable[[Container[TopicPartition]], None]) -> None:
+        """Each task has an identity of its own, which is taken again with its slice."""
 
     def _settle(self, target: Cluster, slice_index: int) -> ProducerIdentity:
         """Return the next identity of a slice; what it left open is aborted by then."""

@@ -24,6 +24,8 @@ from heliograph.wire.lease_messages import End, Hello, LaneShare, Leave, Left, L
 
 log = logging.getLogger(__name__)
 
+_LOOK = 1.0
+_SILENT_LOOKS = 30  # without a word of a task, which pings every five seconds at least
 _UNUSED = 30.0  # seconds that a task which was asked for may be without work
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 15.0  # until what could not be handed out is tried again
 
@@ -53,6 +55,7 @@ class Roster:
         self.torn = False  # whether a task was lost at the end before it had handed all over
         self.tasks = 0  # how many are wanted, those included that have not come yet
         self._asked_at = 0.0
+        self._looked_at = 0.0
         self._outgoing: set[Partition] = set()  # still held, and not wanted any more
         self._flow = flow
         self._count = slices
@@ -188,6 +191,20 @@ class Roster:
             self.attempts[hello.slice_index] = attempt
             self.changed.notify_all()
             return attempt
+
+    def find_silent(self) -> list[Attempt]:
+        """Return the tasks that have said nothing for long. Called every second or so while the flow is ours.
+
+        Counted are looks, and not seconds: a driver that slept itself does not blame its tasks.
+        """
+        with self.changed:
+            now = time.monotonic()
+            if now - self._looked_at < _LOOK:
+                return []
+            self._looked_at = now
+            for attempt in self.attempts.values():
+                attempt.silent_looks += 1
+            return [a for a in self.attempts.values() if a.silent_looks == _SILENT_LOOKS]
 
     def attempt_of(self, line: Line) -> Attempt | None:
         with self.changed:
@@ -327,9 +344,15 @@ class Roster:
         with self.changed:
             for partition in partitions:
                 partition.claimed = False
-            if self.attempts.get(attempt.slice_index) is not attempt or self.ending:
+            is_there = self.attempts.get(attempt.slice_index) is attempt and not attempt.is_ending
+            if not is_there or self.ending or attempt.slice_index >= len(self.slices):
                 return
-            given = [p for p in partitions if p.holder is None]
+            members = set(self.slices[attempt.slice_index])
+            given = [
+                p
+                for p in partitions
+                if p.holder is None and p.source in members and self.partitions.get(p.source) is p
+            ]
             for partition in given:
                 if partition in rights:
                     self._note_right(partition, rights[partition])

@@ -61,6 +61,10 @@ class SliceRunner:
         if self._thread.is_alive():
             self._engine.cancel(self._group)
 
+    def interrupt(self) -> None:
+        """End the job by force; it is started again. Returns at once."""
+        threading.Thread(target=self._engine.cancel, args=(self._group,), daemon=True).start()
+
     def _run(self) -> None:
         pause = _FIRST_PAUSE
         for attempt in count(1):
