@@ -4,19 +4,18 @@ import json
 import signal
 import socket
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
 from confluent_kafka import KafkaException
 
-from heliograph.driving.ownership import group_id, group_of
 from heliograph.embedded.ports import LOOPBACK
 from heliograph.embedded.proxy import Proxy
-from heliograph.kafka.cluster import Cluster
-from heliograph.kafka.transactions import find_coordinator
-from heliograph.model import Endpoint, TopicPartition
+from heliograph.model import TopicPartition
+from heliograph.wire.connect_records import encode_source_key
+from heliograph.wire.primitives import partition_for_key
 from tests.clusters import LiveCluster, Outgoing, eventually, start_live_cluster
 from tests.commands import run_command
 from tests.contract.brokers import commit
@@ -27,6 +26,7 @@ from tests.processes import send_to_all, tree, workers
 pytestmark = [pytest.mark.fault, pytest.mark.timeout(900)]
 
 PARTITIONS = 6
+NEW = 9
 CLEAN = {"lost": 0, "repeated": 0, "out of order": 0}
 WATCHED = 20
 COPIES = dict.fromkeys(
@@ -124,24 +124,30 @@ class Scene:
         found = self.target.admin.list_topics(timeout=10).topics[topic].partitions
         return {index: partition.leader for index, partition in found.items()}
 
-    def coordinator(self, remote: TopicPartition) -> int:
-        """Return the broker that keeps the identity of a remote partition's writers."""
-        host, port = self.target.bootstrap.split(",")[0].split(":")
-        flow_id = f"heliograph-MirrorSourceConnector-{self.alias}->B"
-        with closing(Cluster(Endpoint("B", ((host, int(port)),)))) as cluster:
-            return find_coordinator(cluster, group_id(flow_id, group_of(remote)))
+    def keeper_of(self, source: TopicPartition) -> int:
+        """Return the leader of the partition where a position is saved."""
+        key = encode_source_key("MirrorSourceConnector", self.alias, source.topic, source.index)
+        leaders = self.leaders(f"mm2-offsets.{self.alias}.internal")
+        return leaders[partition_for_key(key, len(leaders))]
 
     def await_copied(self, partitions: set[int], records: int = 100) -> None:
-        before = self.target.end_offsets(self.remote) or [0] * PARTITIONS
+        before = eventually(lambda: ends_of(self.target, self.remote), 60)
+        wanted = {p: before.get(p, 0) + records for p in partitions}
+        eventually(lambda: has(self.target, self.remote, wanted), 120, self.mirror.tail)
 
-        def came() -> bool:
-            try:
-                ends = self.target.end_offsets(self.remote)
-            except (KafkaException, TimeoutError):
-                return False  # librdkafka asks a broker that is gone for a while
-            return bool(ends) and all(ends[p] >= before[p] + records for p in partitions)
 
-        eventually(came, 120, self.mirror.tail)
+def ends_of(live: LiveCluster, topic: str) -> dict[int, int]:
+    """Return where the partitions of a topic end; nothing while that is not known."""
+    try:
+        return dict(enumerate(live.end_offsets(topic)))
+    except (KafkaException, TimeoutError):
+        return {}  # librdkafka asks a broker that is gone for a while
+
+
+def has(live: LiveCluster, topic: str, wanted: Mapping[int, int]) -> bool:
+    """Whether partitions have reached some offsets."""
+    ends = ends_of(live, topic)
+    return all(ends.get(partition, -1) >= offset for partition, offset in wanted.items())
 
 
 @pytest.fixture
@@ -187,20 +193,20 @@ def test_a_broker_that_the_mirror_alone_cannot_reach_holds_up_its_own_partitions
         share = share_copied(scene, load, others, scene.target.end_offsets(scene.remote))
         assert share >= 0.95, f"{share:.1%}"
 
-        new = scene.source.create_topic(3, name=f"{scene.topic}.new")
-        scene.source.produce(new, [Outgoing(b"%d" % n, partition=n % 3) for n in range(300)])
+        new = scene.source.create_topic(NEW, name=f"{scene.topic}.new")
+        scene.source.produce(
+            new, [Outgoing(b"%d" % n, partition=n % NEW) for n in range(100 * NEW)]
+        )
         made = f"{scene.alias}.{new}"
-        eventually(lambda: scene.target.partition_count(made) == 3, 30, scene.mirror.tail)
-        # A writer's first identity comes from its group's coordinator: where that is away, its partitions wait, too.
+        eventually(lambda: scene.target.partition_count(made) == NEW, 30, scene.mirror.tail)
+        # A position is saved before its partition begins: where that row's broker is away, the partition waits, too.
         reachable = [
             p
             for p, leader in scene.leaders(made).items()
-            if away not in (leader, scene.coordinator(TopicPartition(made, p)))
+            if away not in (leader, scene.keeper_of(TopicPartition(new, p)))
         ]
         eventually(
-            lambda: all(scene.target.end_offsets(made)[p] >= 100 for p in reachable),
-            90,
-            scene.mirror.tail,
+            lambda: has(scene.target, made, dict.fromkeys(reachable, 100)), 60, scene.mirror.tail
         )
 
         scene.lines.good(away)
@@ -211,7 +217,7 @@ def test_a_broker_that_the_mirror_alone_cannot_reach_holds_up_its_own_partitions
         )
     scene.mirror.stop()
     assert account(scene.target, scene.remote, produced, PARTITIONS) == CLEAN
-    assert len(scene.target.consume(made)) == 300
+    assert len(scene.target.consume(made)) == 100 * NEW
 
 
 def test_a_task_that_dies_beside_a_broker_out_of_reach_costs_the_others_nothing(
@@ -290,9 +296,7 @@ def test_a_source_partition_without_a_leader_holds_up_neither_a_start_nor_the_ot
     try:
         with mirror:
             eventually(lambda: target.partition_count(remote) == 3, 90, mirror.tail)
-            eventually(
-                lambda: all(target.end_offsets(remote)[p] >= 100 for p in alive), 60, mirror.tail
-            )
+            eventually(lambda: has(target, remote, dict.fromkeys(alive, 100)), 60, mirror.tail)
             three.cluster.start()
             eventually(lambda: len(target.consume(remote)) == 300, 90, mirror.tail)
     finally:

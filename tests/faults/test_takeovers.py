@@ -53,6 +53,11 @@ class Pair:
     def copied(self) -> int:
         return sum(self.target.end_offsets(self.remote))
 
+    def wait_for_first(self, records: int, by: Mirror) -> None:
+        """Wait until the remote topic is there and has so many records."""
+        eventually(lambda: self.target.partition_count(self.remote) == PARTITIONS, 90, by.tail)
+        eventually(lambda: len(self.target.consume(self.remote)) >= records, 90, by.tail)
+
     def wait_for_progress(self, by: Mirror, records: int = 1000) -> None:
         before = self.copied()
         eventually(lambda: self.copied() > before + records, 120, by.tail)
@@ -163,7 +168,7 @@ def test_a_driver_that_slept_leaves_no_old_row_behind(pair: Pair) -> None:
     first, second = pair.mirrors
     in_transactions(pair.source, pair.topic, ["keep", "drop"] * 30)
     first.start()
-    eventually(lambda: len(pair.target.consume(pair.remote)) > 0, 90, first.tail)
+    pair.wait_for_first(1, first)
     in_transactions(pair.source, pair.topic, ["keep", "drop", "keep"] * 10)
     asleep = tree(first.pid)
     send_to_all(asleep, signal.SIGSTOP)
@@ -196,7 +201,7 @@ def test_of_two_drivers_that_were_confused_one_copies(pair: Pair) -> None:
     first, second = pair.mirrors
     pair.source.produce(pair.topic, [b"%012d" % n for n in range(100)])
     first.start()
-    eventually(lambda: len(pair.target.consume(pair.remote)) == 100, 90, first.tail)
+    pair.wait_for_first(100, first)
     asleep = tree(first.pid)
     send_to_all(asleep, signal.SIGSTOP)
     second.start()
