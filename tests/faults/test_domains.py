@@ -5,15 +5,18 @@ import signal
 import socket
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
 import pytest
 from confluent_kafka import KafkaException
 
+from heliograph.driving.ownership import group_id, group_of
 from heliograph.embedded.ports import LOOPBACK
 from heliograph.embedded.proxy import Proxy
-from heliograph.model import TopicPartition
+from heliograph.kafka.cluster import Cluster
+from heliograph.kafka.transactions import find_coordinator
+from heliograph.model import Endpoint, TopicPartition
 from heliograph.wire.connect_records import encode_source_key
 from heliograph.wire.primitives import partition_for_key
 from tests.clusters import LiveCluster, Outgoing, eventually, start_live_cluster
@@ -124,6 +127,13 @@ class Scene:
         found = self.target.admin.list_topics(timeout=10).topics[topic].partitions
         return {index: partition.leader for index, partition in found.items()}
 
+    def coordinator(self, remote: TopicPartition) -> int:
+        """Return the broker that keeps the identity of a remote partition's writers."""
+        host, port = self.target.bootstrap.split(",")[0].split(":")
+        flow_id = f"heliograph-MirrorSourceConnector-{self.alias}->B"
+        with closing(Cluster(Endpoint("B", ((host, int(port)),)))) as cluster:
+            return find_coordinator(cluster, group_id(flow_id, group_of(remote)))
+
     def keeper_of(self, source: TopicPartition) -> int:
         """Return the leader of the partition where a position is saved."""
         key = encode_source_key("MirrorSourceConnector", self.alias, source.topic, source.index)
@@ -215,20 +225,27 @@ def test_a_broker_that_the_mirror_alone_cannot_reach_holds_up_its_own_partitions
         eventually(
             lambda: len(scene.target.consume(scene.remote)) >= produced, 90, scene.mirror.tail
         )
+        eventually(lambda: len(scene.target.consume(made)) == 100 * NEW, 90, scene.mirror.tail)
     scene.mirror.stop()
     assert account(scene.target, scene.remote, produced, PARTITIONS) == CLEAN
-    assert len(scene.target.consume(made)) == 100 * NEW
 
 
 def test_a_task_that_dies_beside_a_broker_out_of_reach_costs_the_others_nothing(
     scene: Scene,
 ) -> None:
+    """What must be fenced needs the coordinator of its group as well, so partitions wait whose group has it there."""
     with SteadyLoad(scene.source, scene.topic, PARTITIONS, rate=1000) as load:
         scene.mirror.start()
         leaders = await_created(scene)
         scene.await_copied(set(leaders))
-        away = leaders[0]
-        others = {p for p, leader in leaders.items() if leader != away}
+        coordinators = {p: scene.coordinator(TopicPartition(scene.remote, p)) for p in leaders}
+        # The broker out of reach is the one that costs the fewest.
+        away = min(
+            set(leaders.values()),
+            key=lambda node: sum(node in (leaders[p], coordinators[p]) for p in leaders),
+        )
+        others = {p for p in leaders if away not in (leaders[p], coordinators[p])}
+        assert others
         scene.lines.swallow(away)
         send_to_all(workers(scene.mirror.pid), signal.SIGKILL)
         scene.await_copied(others)

@@ -27,7 +27,7 @@ from heliograph.wire.record_batch import (
     restamp,
 )
 from heliograph.wire.records import RawRecord, RecordsBuilder
-from heliograph.wire.unpack import unpack
+from heliograph.wire.unpack import append_time_of, check_end, unfold, unpack
 
 _WINDOW, _WIDEST_WINDOW = 2 << 10, 256 << 10
 
@@ -82,12 +82,15 @@ class Packer:
         if alone and verdict is Verdict.MERGE:
             verdict = Verdict.PASS
         self._verdicts[verdict.value] += 1
-        if header is None or verdict is Verdict.REENCODE:
+        if header is None:
             records = unpack(view)
             if alone or len(view) > self._room or not is_small(len(records), len(view)):
                 yield from self.add_records(view, records)
             else:
                 yield from self._merge_records(view, records)
+            return
+        if verdict is Verdict.REENCODE:
+            yield from self._reencode(view, header, alone=alone)
             return
         payload = view[HEADER_SIZE:]
         if verdict is Verdict.PASS:
@@ -137,6 +140,26 @@ class Packer:
         yield from self.flush()
         codec = read_header(view, 0).codec if view[MAGIC_AT] >= 2 else 0
         yield from reencode(self._slot, records, codec, next_offset_of(view, 0))
+
+    def _reencode(
+        self, view: memoryview, header: BatchHeader, *, alone: bool
+    ) -> Iterator[Outgoing]:
+        """Take a batch that cannot be passed: a small one is merged, a larger one gets a batch of its own."""
+        plain = unfold(view, header)
+        is_common = not alone and len(view) <= self._room and is_small(header.records, len(view))
+        merge = self._merge if is_common else None
+        if merge is None or merge.codec != header.codec or merge.size + len(view) > self._room:
+            yield from self.flush()
+            merge = _Merge(header.codec)
+        merge.add_with_holes(header, plain)
+        if is_common:
+            self._merge = merge
+            return
+        payload = merge.payload()
+        if HEADER_SIZE + len(payload) > self._limit:
+            yield from reencode(self._slot, unpack(view), header.codec, header.next_offset)
+        elif header.records:
+            yield merge.seal(self._slot, payload)
 
     def _merge_records(self, view: memoryview, records: Sequence[RawRecord]) -> Iterator[Outgoing]:
         """Collect the records of a small batch that cannot be passed as it is."""
@@ -208,6 +231,24 @@ class _Merge:
         self.batches += 1
         self.upstream = upstream
 
+    def add_with_holes(self, header: BatchHeader, plain: Buffer) -> None:
+        """Add the records of a batch that has holes, or times of its own: encoded again, even if no others follow."""
+        found = self.builder.add_with_holes(
+            bytes(plain),
+            header.records,
+            header.base_offset,
+            header.base_timestamp,
+            append_time_of(header),
+        )
+        if found:
+            check_end(header, sum(found[-1]) - 1)
+            if self.spans and sum(self.spans[-1]) == found[0][0]:
+                self.spans[-1] = self.spans[-1][0], self.spans[-1][1] + found.pop(0)[1]
+            self.spans += found
+        self.first = None
+        self.batches += 1
+        self.upstream = header.next_offset
+
     def add_lone(self, data: bytes, at: int, room: int) -> tuple[int, bool]:
         """Add ordinary one-record batches from `at` on; return where they end, and whether it is full."""
         if not self.batches and len(data) - at >= HEADER_SIZE:
@@ -226,8 +267,14 @@ class _Merge:
         """Return what was collected: a lone batch passed as it is, several as one."""
         if self.batches == 1 and self.first is not None:
             return pass_batch(slot, *self.first)
+        return self.seal(slot, self.payload())
+
+    def payload(self) -> bytes:
         plain = self.builder.finish()
-        payload = compress(self.codec, plain) if self.codec else plain
+        return compress(self.codec, plain) if self.codec else plain
+
+    def seal(self, slot: Slot, payload: bytes) -> Outgoing:
+        """Return a batch of all that was collected."""
         return _sealed(slot, self.codec, payload, self.builder, self.upstream, spans=self.spans)
 
 

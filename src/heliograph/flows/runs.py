@@ -64,11 +64,15 @@ class RunStore:
         """
         with self._lock:
             found = self._maps.setdefault(partition, RunMap())
-            for upstream, downstream, count in runs:
-                if count == UNKNOWN:
-                    found.detach(upstream, downstream)
+            known: list[tuple[int, int, int]] = []
+            for run in runs:
+                if run[2] == UNKNOWN:
+                    found.extend(known)
+                    known = []
+                    found.detach(run[0], run[1])
                 else:
-                    found.add(upstream, downstream, count)
+                    known.append(run)
+            found.extend(known)
             self._changed.add(partition)
 
     def note(self, partition: TopicPartition, runs: Iterable[tuple[int, int, int]]) -> None:

@@ -397,9 +397,10 @@ class Fetcher:
         return b"".join(parts)
 
     def _decode(self, session: Session, buffer: memoryview) -> tuple[int, list[Section]]:
-        if _I32.unpack_from(buffer)[0] != session.correlation:
-            raise CorruptRecord("it answered another request than the one sent")
         try:
+            (correlation,) = _I32.unpack_from(buffer)
+            if correlation != session.correlation:
+                raise CorruptRecord("it answered another request than the one sent")
             error, session_id, sections = decode_response(session.version, buffer, self._by_key)
         except (struct.error, IndexError, UnicodeDecodeError) as exc:
             raise CorruptRecord("it sent a fetch response that ends early") from exc

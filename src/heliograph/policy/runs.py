@@ -95,6 +95,29 @@ class RunMap:
             self._open.append(Run(upstream, downstream, length))
         self._touch()
 
+    def extend(self, runs: Iterable[tuple[int, int, int]]) -> None:
+        """Note many runs as `add` does: those that lie behind the last one, with a gap, in one loop.
+
+        A compacted topic has a run for every other record.
+        """
+        new, is_new = tuple.__new__, False
+        opened, up_end, down_end = self._open, -1, -1
+        for run in runs:
+            upstream, downstream, length = run
+            if upstream > up_end >= 0 and downstream >= down_end and len(opened) < _SEGMENT_RUNS:
+                opened.append(new(Run, run))
+                is_new = True
+            else:
+                if is_new:
+                    self._touch()
+                self.add(upstream, downstream, length)
+                opened, is_new = self._open, False
+                up_end, down_end = opened[-1].upstream_end, opened[-1].downstream_end
+                continue
+            up_end, down_end = upstream + length, downstream + length
+        if is_new:
+            self._touch()
+
     def detach(self, upstream: int, downstream: int) -> None:
         """Begin anew at a pair before which somebody else copied, nobody knows from where to where."""
         self.cut(upstream, downstream)

@@ -10,10 +10,12 @@ neither.
 from heliograph.errors import CorruptRecord
 from heliograph.wire.compression import decompress
 from heliograph.wire.legacy_records import split_messages
+from heliograph.wire.primitives import Buffer
 from heliograph.wire.record_batch import (
     APPEND_TIME,
     HEADER_SIZE,
     MAGIC_AT,
+    BatchHeader,
     Extent,
     check_crc,
     read_header,
@@ -34,6 +36,17 @@ def unpack(batch: memoryview, limit: int = UNPACKED_LIMIT) -> list[RawRecord]:
             raise CorruptRecord(f"an old message set claims offset {records[0].offset}")
         return records
     header = read_header(batch, 0)
+    payload = unfold(batch, header, limit)
+    records = split_records(
+        payload, header.records, header.base_offset, header.base_timestamp, append_time_of(header)
+    )
+    if records:
+        check_end(header, records[-1].offset)
+    return records
+
+
+def unfold(batch: memoryview, header: BatchHeader, limit: int = UNPACKED_LIMIT) -> Buffer:
+    """Return the uncompressed payload of a v2 batch, its CRC checked."""
     check_crc(batch, Extent(0, len(batch)), header)
     if header.magic != 2:
         raise CorruptRecord(
@@ -44,14 +57,18 @@ def unpack(batch: memoryview, limit: int = UNPACKED_LIMIT) -> list[RawRecord]:
             f"the batch at upstream offset {header.base_offset} claims {header.records} records "
             f"in {len(batch)} bytes"
         )
-    payload = decompress(header.codec, batch[HEADER_SIZE:], limit)
-    append_time = header.max_timestamp if header.attributes & APPEND_TIME else None
-    records = split_records(
-        payload, header.records, header.base_offset, header.base_timestamp, append_time
-    )
-    if records and records[-1].offset >= header.next_offset:
+    return decompress(header.codec, batch[HEADER_SIZE:], limit)
+
+
+def append_time_of(header: BatchHeader) -> int | None:
+    """Return the time that stands for that of every record, if the batch has one."""
+    return header.max_timestamp if header.attributes & APPEND_TIME else None
+
+
+def check_end(header: BatchHeader, last: int) -> None:
+    """Raise CorruptRecord for a batch whose last record lies behind its end."""
+    if last >= header.next_offset:
         raise CorruptRecord(
-            f"the batch at upstream offset {header.base_offset} holds offset {records[-1].offset} "
+            f"the batch at upstream offset {header.base_offset} holds offset {last} "
             f"and claims to end before {header.next_offset}"
         )
-    return records

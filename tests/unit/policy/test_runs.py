@@ -62,6 +62,28 @@ def test_every_offset_translates_to_the_first_record_at_or_after_it(
         assert runs.upstream_of(offset) == expected(back, offset)
 
 
+@given(
+    st.lists(st.tuples(st.integers(-30, 300), st.integers(-30, 300), st.integers(0, 9)), max_size=9)
+)
+def test_many_runs_at_once_are_as_many_one_after_the_other(
+    steps: list[tuple[int, int, int]],
+) -> None:
+    one, other = RunMap(), RunMap()
+    told, up, down = [], 40, 40
+    for gap, markers, count in [*steps, *[(1, 1, 2)] * 600, *steps]:
+        up, down = max(up + gap, 0), max(down + markers, 0)
+        told.append((up, down, count))
+        up, down = up + count, down + count
+    for runs in (one, other):
+        runs.begin(3)
+        runs.take_changes()
+    for run in told:
+        one.add(*run)
+    other.extend(told)
+    assert list(other.segments()) == list(one.segments())
+    assert other.take_changes() == one.take_changes()
+
+
 @given(STEPS, st.integers(0, 60))
 def test_a_map_that_was_saved_and_loaded_again_says_the_same(
     steps: list[tuple[int, int, int]], at: int
