@@ -5,7 +5,7 @@ import re
 import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka import TopicPartition as RdPartition
-from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
+from confluent_kafka.admin import AdminClient, ClusterMetadata, NewTopic, OffsetSpec
 
 from heliograph.embedded.cluster import Cluster, start_cluster
 
@@ -100,11 +100,18 @@ class LiveCluster:
         return topic
 
     def topics(self) -> set[str]:
-        return set(self.admin.list_topics(timeout=30).topics)
+        return set(self._metadata().topics)
+
+    def _metadata(self) -> ClusterMetadata:
+        """Return what the cluster says of itself; librdkafka may ask a broker that a test has killed, in vain."""
+        for _ in range(3):
+            with suppress(KafkaException):
+                return self.admin.list_topics(timeout=10)
+        return self.admin.list_topics(timeout=30)
 
     def partition_count(self, topic: str) -> int:
         """Return how many partitions of a topic have a leader; 0 where there is no such topic."""
-        found = self.admin.list_topics(timeout=30).topics.get(topic)
+        found = self._metadata().topics.get(topic)
         if found is None or found.error is not None:
             return 0
         return sum(partition.leader >= 0 for partition in found.partitions.values())
