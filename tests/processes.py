@@ -2,6 +2,7 @@
 
 import os
 import signal
+import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -57,3 +58,21 @@ def send_to_all(pids: list[int], number: signal.Signals) -> None:
     for pid in pids:
         with suppress(ProcessLookupError):
             os.kill(pid, number)
+
+
+def freeze(pids: list[int]) -> None:
+    """Stop processes, and return when no thread of them runs any more: a signal takes its time on a busy machine."""
+    send_to_all(pids, signal.SIGSTOP)
+    until = time.monotonic() + 30
+    while any(_runs(pid) for pid in pids):
+        assert time.monotonic() < until, f"{pids} do not stop"
+        time.sleep(0.005)
+
+
+def _runs(pid: int) -> bool:
+    """Whether some thread of a process is not stopped."""
+    for thread in Path(f"/proc/{pid}/task").glob("*/stat"):
+        with suppress(OSError):
+            if thread.read_text().rsplit(")", 1)[1].split()[0] not in "TtZX":
+                return True
+    return False

@@ -26,6 +26,7 @@ from heliograph.wire.record_batch import build_header
 from heliograph.wire.records import RecordsBuilder, decode_body, encode_body
 from heliograph.wire.unpack import unpack
 from tests.clusters import LiveCluster, eventually, start_live_cluster
+from tests.processes import freeze
 
 pytestmark = pytest.mark.broker
 
@@ -268,7 +269,7 @@ def test_a_frozen_broker_is_given_up_and_asked_again(
             writer = Writer(cluster, partition, fence(cluster, "frozen", [partition]))
             writer.offer(b"before")
             writer.drain()
-            live.cluster.kill(1, signal.SIGSTOP)
+            freeze([live.cluster.pids[1]])
             writer.offer(b"meanwhile")
 
             def given_up() -> bool:

@@ -20,6 +20,7 @@ from heliograph.model import Position, TopicPartition
 from tests.clusters import LiveCluster, Outgoing, start_live_cluster
 from tests.counting import endpoint
 from tests.guarded import GuardedCluster
+from tests.processes import freeze
 
 pytestmark = pytest.mark.broker
 
@@ -57,7 +58,7 @@ def test_a_cluster_that_does_not_answer_is_told(
     try:
         with closing(Cluster(endpoint(live))) as cluster:
             cluster.describe(())
-            live.cluster.kill(1, signal.SIGSTOP)
+            freeze([live.cluster.pids[1]])
             with pytest.raises(ClusterUnreachable, match="silent: no broker answers"):
                 Table(cluster, "never").ensure(1, 1, within=timedelta(seconds=2))
             live.cluster.kill(1, signal.SIGCONT)

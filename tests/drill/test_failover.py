@@ -18,7 +18,7 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from tests.clusters import LiveCluster, eventually, start_live_cluster
 from tests.mirrors import Mirror, mesh_properties
-from tests.processes import send_to_all, tree
+from tests.processes import freeze, send_to_all, tree
 
 pytestmark = [pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(600)]
 
@@ -142,7 +142,7 @@ def sites(tmp_path: Path) -> Iterator[tuple[LiveCluster, LiveCluster]]:
 def kill_with_a_tail(primary: LiveCluster, mirror: Mirror) -> float:
     """Kill the primary while the mirror lags, so that some records never leave it; return when."""
     processes = tree(mirror.pid)
-    send_to_all(processes, signal.SIGSTOP)
+    freeze(processes)
     time.sleep(0.5)
     for broker in primary.cluster.pids:
         primary.cluster.kill(broker)

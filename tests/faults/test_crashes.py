@@ -11,7 +11,7 @@ import pytest
 from tests.clusters import LiveCluster, Outgoing, eventually
 from tests.load import SteadyLoad, account
 from tests.mirrors import Mirror, flow_properties, unique_alias
-from tests.processes import is_alive, send_to_all, tree, workers
+from tests.processes import freeze, is_alive, send_to_all, tree, workers
 
 pytestmark = [pytest.mark.fault, pytest.mark.timeout(600)]
 
@@ -110,7 +110,7 @@ def test_a_writer_that_slept_through_its_succession_changes_nothing(
         scene.mirror.start()
         scene.wait_for_progress()
         asleep = tree(scene.mirror.pid)
-        send_to_all(asleep, signal.SIGSTOP)
+        freeze(asleep)
         with successor:
             scene.wait_for_progress(by=successor)
             send_to_all(asleep, signal.SIGCONT)

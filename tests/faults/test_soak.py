@@ -23,7 +23,7 @@ from confluent_kafka import TopicPartition as RdPartition
 from tests.clusters import LiveCluster, eventually, start_live_cluster
 from tests.load import SteadyLoad
 from tests.mirrors import Mirror, mesh_properties
-from tests.processes import command_line, send_to_all, tree, workers
+from tests.processes import command_line, freeze, send_to_all, tree, workers
 
 SECONDS = int(os.environ.get("HELIOGRAPH_SOAK_SECONDS", "600"))
 OUT = os.environ.get("HELIOGRAPH_SOAK_OUT")
@@ -109,7 +109,7 @@ class Scene:
         cluster.cluster.start_broker(broker)
 
     def _sleep(self, pids: list[int], chance: random.Random) -> None:
-        send_to_all(pids, signal.SIGSTOP)
+        freeze(pids)
         time.sleep(chance.uniform(1, 8))
         send_to_all(pids, signal.SIGCONT)
 

@@ -14,7 +14,7 @@ from heliograph.client import TopicPartition as Partition
 from tests.clusters import LiveCluster, Outgoing, eventually
 from tests.compacted import alter_config
 from tests.mirrors import Mirror, flow_properties, unique_alias
-from tests.processes import send_to_all, tree, workers
+from tests.processes import freeze, send_to_all, tree, workers
 
 pytestmark = [pytest.mark.fault, pytest.mark.timeout(600)]
 
@@ -148,7 +148,7 @@ def test_a_loss_while_the_target_is_away_and_a_crash_do_not_wedge_a_partition(
     broker = list(scene.target.cluster.pids.values())
     with mirror:
         scene.await_end(100)
-        send_to_all(broker, signal.SIGSTOP)
+        freeze(broker)
         try:
             scene.source.produce(scene.topic, [b"%d" % n for n in range(100, 200)])
             scene.delete(150)

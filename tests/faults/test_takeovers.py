@@ -15,7 +15,7 @@ from tests.contract.brokers import in_transactions
 from tests.load import SteadyLoad, account
 from tests.mirrors import Mirror, flow_properties, unique_alias
 from tests.places import read_places
-from tests.processes import send_to_all, tree, workers
+from tests.processes import freeze, send_to_all, tree, workers
 
 pytestmark = [pytest.mark.fault, pytest.mark.timeout(1800)]
 
@@ -105,7 +105,7 @@ def wake_late(pair: Pair, old: Mirror, new: Mirror, sleep: Callable[[], None]) -
     """Put the old one to sleep, let its identities be forgotten or not, and wake it while the new one writes."""
     fenced = len(old.lines("fenced"))
     asleep = tree(old.pid)
-    send_to_all(asleep, signal.SIGSTOP)
+    freeze(asleep)
     sleep()
     new.start()
     pair.wait_for_progress(new)
@@ -171,7 +171,7 @@ def test_a_driver_that_slept_leaves_no_old_row_behind(pair: Pair) -> None:
     pair.wait_for_first(1, first)
     in_transactions(pair.source, pair.topic, ["keep", "drop", "keep"] * 10)
     asleep = tree(first.pid)
-    send_to_all(asleep, signal.SIGSTOP)
+    freeze(asleep)
     second.start()
     in_transactions(pair.source, pair.topic, ["keep", "drop"] * 300)
     places = eventually(
@@ -203,7 +203,7 @@ def test_of_two_drivers_that_were_confused_one_copies(pair: Pair) -> None:
     first.start()
     pair.wait_for_first(100, first)
     asleep = tree(first.pid)
-    send_to_all(asleep, signal.SIGSTOP)
+    freeze(asleep)
     second.start()
     eventually(lambda: bool(second.lines("Spark is up")), 90, second.tail)
     send_to_all(asleep, signal.SIGCONT)
