@@ -87,9 +87,12 @@ def test_a_driver_that_takes_its_own_topics_in_two_tries_does_not_fence_itself(
     assert failed == []
 
 
-def test_a_group_that_cannot_be_renewed_holds_up_no_other_and_is_said_in_time(
+def test_a_group_that_cannot_be_renewed_holds_up_no_other_and_is_given_up_in_time(
     cluster: Cluster, owner: Ownership, clock: Clock, target: LiveCluster
 ) -> None:
+    """One permission is for all that a task writes, so a group that ran out would end it for the others."""
+    lost: list[int] = []
+    owner.on_group_lost = lost.append
     owner.take_all(cluster)
     assert len(owner.record().identities) == GROUPS + 1
     before = dict(owner.record().identities)
@@ -97,21 +100,45 @@ def test_a_group_that_cannot_be_renewed_holds_up_no_other_and_is_said_in_time(
     of_missing = next(p for p in places() if group_of(p) == 3)
     of_other = next(p for p in places() if group_of(p) == 4)
     with closing(WithoutCoordinatorOf(endpoint(target), missing)) as away:
+        clock.now += LIFETIME / 3
+        owner.renew(away)
+        assert lost == []
+        after = owner.record().identities
+        assert {name for name in before if before[name] == after[name]} == {missing}
+        clock.now += LIFETIME / 6
+        assert owner.valid_for([of_missing]) > 0
+        owner.renew(away)
+        assert lost == [3]
+        assert owner.valid_for([of_other]) > 0
+        assert owner.valid_for() > 0, "the flow is ours, and may be saved"
+        with pytest.raises(KafkaFault, match="COORDINATOR_NOT_AVAILABLE"):
+            owner.take_group(away, 3, [of_missing])
+
+    refused = owner.take_group(cluster, 3, [of_missing]).refused
+    assert "may still write" in refused[of_missing], "a task that did not hear of it"
+    clock.now += room.PERMISSION + 10
+    remote = target.create_topic()
+    granted = owner.take_group(cluster, 3, [of_missing], [TopicPartition(remote, 0)])
+    assert TopicPartition(remote, 0) in granted.identities
+
+
+def test_an_own_identity_that_cannot_be_renewed_is_told_and_groups_are_renewed_all_the_same(
+    cluster: Cluster, owner: Ownership, clock: Clock, target: LiveCluster
+) -> None:
+    owner.take_all(cluster)
+    of_some = next(p for p in places() if group_of(p) == 4)
+    with closing(WithoutCoordinatorOf(endpoint(target), owner.flow_id)) as away:
         for _ in range(3):
             clock.now += LIFETIME / 3
             owner.renew(away)
-
-    after = owner.record().identities
-    assert {name for name in before if before[name] == after[name]} == {missing}
-    assert owner.valid_for([of_other]) > 0
-    assert owner.valid_for() > 0, "the flow is ours, and may be saved"
-    assert owner.valid_for([of_missing]) <= 0
-    assert [missing in trouble for trouble in owner.troubles()] == [True]
-
-    clock.now += LIFETIME / 12
+    assert owner.valid_for() <= 0
+    assert "nothing is written: " in "".join(owner.troubles())
+    assert "COORDINATOR_NOT_AVAILABLE" in "".join(owner.troubles())
+    assert group_id(owner.flow_id, 4) in owner.record().identities
+    clock.now += LIFETIME / 3
     owner.renew(cluster)
-    assert owner.valid_for([of_missing]) > 0
     assert owner.troubles() == []
+    assert owner.valid_for([of_some]) > 0
 
 
 def places() -> Iterator[TopicPartition]:

@@ -95,6 +95,7 @@ class Hands:
         self._over = threading.Event()
         self._busy: set[Hashable] = set()
         self._doubts = False
+        self.doubt_reason: str | None = None  # why it is not known whose the flow is
         self._first: queue.SimpleQueue[_Errand | None] = queue.SimpleQueue()
         self._again: queue.SimpleQueue[_Errand | None] = queue.SimpleQueue()
         self._threads = [threading.Thread(target=self._watch, name="hands", daemon=True)]
@@ -124,18 +125,25 @@ class Hands:
         with closing(Cluster(self._endpoint)) as target:
             while self._wait():
                 try:
-                    self._make_sure(target)
+                    self._look_around(target)
                 except (FlowFenced, FlowHeld) as exc:
                     self._give_up(exc)
                     return
                 except MirrorError as exc:
-                    log.debug("it is not known whether a flow is still ours: %s", exc)
+                    self.doubt_reason = str(exc)
                     self._over.wait(_LOOK)
-                    continue
-                self._roster.rebalance()
-                self._hand_out()
-                for attempt in self._roster.find_silent():
-                    self._on_silent(attempt)
+                except Exception as exc:
+                    log.exception("partitions are not handed out")
+                    self.doubt_reason = f"{type(exc).__name__}: {exc}"
+                    self._over.wait(_LOOK)
+
+    def _look_around(self, target: Cluster) -> None:
+        self._make_sure(target)
+        self.doubt_reason = None
+        self._roster.rebalance()
+        self._hand_out()
+        for attempt in self._roster.find_silent():
+            self._on_silent(attempt)
 
     def _wait(self) -> bool:
         """Wait until something may be due; return whether there is more to do."""
@@ -196,7 +204,7 @@ class Hands:
     def _work(self, waiting: "queue.SimpleQueue[_Errand | None]") -> None:
         with closing(Cluster(self._endpoint)) as target:
             while (errand := waiting.get()) is not None:
-                errand(target)
+                errand(target)  # it raises nothing: a thread that ends would leave partitions claimed
 
     def _take(self, target: Cluster, attempt: Attempt, members: list[Partition]) -> None:
         """Take the right to some partitions of one group, and hand them out."""
@@ -211,6 +219,10 @@ class Hands:
             return
         except MirrorError as exc:
             self._roster.put_off(members, str(exc))
+            return
+        except Exception as exc:
+            log.exception("partitions were not handed out: %s", ", ".join(str(p.source) for p in members))
+            self._roster.put_off(members, f"{type(exc).__name__}: {exc}")
             return
         self._roster.refuse(taken.stops)
         self._roster.hand(attempt, list(taken.rights), taken.rights)

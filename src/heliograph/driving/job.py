@@ -216,6 +216,11 @@ class FlowJob:
             reasons = {p.waits for p in going if p.waits} if all_wait else set()
             reasons |= {runner.failure for runner in self._runners if runner.failure}
         reasons.update(self._rights.troubles())
+        if not self.is_sure() and self._hands.doubt_reason:
+            reasons.add(
+                f"nothing is written, because it is not known whether {self._options.flow} is still this driver's: "
+                f"{self._hands.doubt_reason}"
+            )
         starved = self._starved()
         return sorted(reasons | {starved} if starved else reasons)
 

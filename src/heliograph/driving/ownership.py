@@ -12,7 +12,8 @@ B  Nothing is written by identities that were not renewed for two thirds of the 
 C  Where a coordinator has forgotten what a predecessor wrote as, nothing is written before the predecessor's last
    permission to write has run out, unless it said that it had ended.
 D  All writers of a group have its producer id. Where that is another one now, since the old one was forgotten, taken or
-   used up, writers that have the old one are ended (`on_group_lost`): nobody could fence them later.
+   used up, writers that have the old one are ended (`on_group_lost`): nobody could fence them later. So are those of a
+   group that could not be renewed for half of that time.
 """
 
 import logging
@@ -69,7 +70,8 @@ class Granted(NamedTuple):
 class _Held:
     """An identity that is held, and when it was renewed last; changed under its lock.
 
-    Before `wait_until` somebody may still write who cannot be fenced. It is renewed again at `retry_at` if that failed.
+    Before `wait_until` somebody may still write who cannot be fenced. If renewing failed, for the reason `trouble`, it
+    is tried again at `retry_at`.
     """
 
     def __init__(self) -> None:
@@ -177,27 +179,41 @@ class Ownership:
     def renew(self, target: Cluster) -> None:
         """Renew what would be forgotten; raises FlowFenced if another driver has the flow. Called every now and then."""
         now = self._clock()
-        if now - self._flow.renewed_at >= self.beat_every:
-            self.verify(target)
-            self._beat += 1
+        if now - self._flow.renewed_at >= self.beat_every and now >= self._flow.retry_at:
+            self._renew_flow(target)
         for group, held in enumerate(self._groups):
             if now - held.renewed_at >= self._lifetime / 3 and now >= held.retry_at:
                 self._renew_group(target, group, held)
 
+    def _renew_flow(self, target: Cluster) -> None:
+        """Renew the flow's own identity; where its coordinator does not answer, groups are renewed all the same."""
+        try:
+            self.verify(target)
+        except FlowFenced:
+            raise
+        except MirrorError as exc:
+            self._flow.trouble = str(exc)
+            self._flow.retry_at = self._clock() + self.beat_every / 12
+        else:
+            self._flow.trouble = None
+            self._beat += 1
+
     def _renew_group(self, target: Cluster, group: int, held: _Held) -> None:
-        """Renew one group; one whose coordinator does not answer holds up no other."""
+        """Renew one group; one whose coordinator does not answer holds up no other.
+
+        It is given up before it runs out: a task has one permission for all that it writes.
+        """
         with held.lock:
             try:
                 self._raise(target, group_id(self.flow_id, group), held, _FENCE)
             except FlowFenced:
-                held.trouble = None
                 self._lose(group, held)
             except MirrorError as exc:
-                held.trouble = str(exc)
                 held.retry_at = self._clock() + min(_LONGEST_PAUSE, self._lifetime / 12)
                 log.debug("group %d of %s cannot be renewed: %s", group, self.flow_id, exc)
-            else:
-                held.trouble = None
+                if self._clock() - held.renewed_at >= self._lifetime / 2:
+                    held.wait_until = self._clock() + PERMISSION + _MARGIN
+                    self._lose(group, held)
 
     def take_all(self, target: Cluster) -> None:
         """Take the groups that are not held yet, so that new topics need no coordinator that may be away then."""
@@ -215,13 +231,12 @@ class Ownership:
 
     def troubles(self) -> list[str]:
         """Return why tasks may not write any more: identities that could not be renewed for too long."""
-        now = self._clock()
-        return sorted(
-            f"{group_id(self.flow_id, group)} could not be renewed for {now - held.renewed_at:.0f} s, so nothing is "
-            f"written with it: {held.trouble}"
-            for group, held in enumerate(self._groups)
-            if held.trouble and now - held.renewed_at > self._lifetime * 2 / 3
-        )
+        silent = self._clock() - self._flow.renewed_at
+        if not self._flow.trouble or silent <= self._lifetime * 2 / 3:
+            return []
+        return [
+            f"{self.flow_id} could not be renewed for {silent:.0f} s, so nothing is written: {self._flow.trouble}"
+        ]
 
     # Groups
 
@@ -359,6 +374,6 @@ class Renewal:
             except FlowFenced as exc:
                 self._on_lost(str(exc))
                 break
-            except MirrorError as exc:
-                log.debug("%s cannot be renewed: %s", self._ownership.flow_id, exc)
+            except Exception:
+                log.exception("%s could not be renewed", self._ownership.flow_id)
         target.close()

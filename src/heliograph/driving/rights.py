@@ -220,7 +220,7 @@ class Shared:
         return self._ownership.valid_for()
 
     def troubles(self) -> list[str]:
-        return []
+        return self._ownership.troubles()
 
     def watch(self, on_lost: Callable[[Container[TopicPartition]], None]) -> None:
         """Each task has an identity of its own, which is taken again with its slice."""
