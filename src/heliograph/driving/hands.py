@@ -204,7 +204,9 @@ class Hands:
     def _work(self, waiting: "queue.SimpleQueue[_Errand | None]") -> None:
         with closing(Cluster(self._endpoint)) as target:
             while (errand := waiting.get()) is not None:
-                errand(target)  # it raises nothing: a thread that ends would leave partitions claimed
+                errand(
+                    target
+                )  # it raises nothing: a thread that ends would leave partitions claimed
 
     def _take(self, target: Cluster, attempt: Attempt, members: list[Partition]) -> None:
         """Take the right to some partitions of one group, and hand them out."""
@@ -221,7 +223,9 @@ class Hands:
             self._roster.put_off(members, str(exc))
             return
         except Exception as exc:
-            log.exception("partitions were not handed out: %s", ", ".join(str(p.source) for p in members))
+            log.exception(
+                "partitions were not handed out: %s", ", ".join(str(p.source) for p in members)
+            )
             self._roster.put_off(members, f"{type(exc).__name__}: {exc}")
             return
         self._roster.refuse(taken.stops)
