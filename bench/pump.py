@@ -13,7 +13,8 @@ from datetime import timedelta
 from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.fencing import fence
 from heliograph.kafka.fetch import Fetcher, FetchLimits, Response, Subject
-from heliograph.kafka.produce import Lane, Outgoing, Producer, Refused, Stored
+from heliograph.kafka.lane import Lane, Outgoing, Refused, Stored
+from heliograph.kafka.produce import Producer
 from heliograph.model import Endpoint, ProducerIdentity, TopicPartition
 from heliograph.wire.record_batch import (
     HEADER_SIZE,

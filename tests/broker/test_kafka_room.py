@@ -16,8 +16,9 @@ from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.configs import topic_configs
 from heliograph.kafka.fencing import fence
 from heliograph.kafka.fetch import Fetcher, FetchLimits, Subject
+from heliograph.kafka.lane import Lane, Outgoing, Refused, Stored
 from heliograph.kafka.offsets import EARLIEST, LATEST, list_offsets
-from heliograph.kafka.produce import Lane, Outgoing, Producer, Refused, Stored
+from heliograph.kafka.produce import Producer
 from heliograph.kafka.scan import scan
 from heliograph.kafka.table import Table
 from heliograph.kafka.tail import read_bodies, read_tails

@@ -8,8 +8,9 @@ from itertools import islice
 
 from heliograph.errors import KafkaFault
 from heliograph.kafka.cluster import Cluster
+from heliograph.kafka.lane import Lane, Refused
 from heliograph.kafka.plain import plain_batch
-from heliograph.kafka.produce import Lane, Producer, Refused
+from heliograph.kafka.produce import Producer
 from heliograph.model import Endpoint, TopicPartition
 
 _STEP = 0.05

@@ -13,8 +13,9 @@ from heliograph.copying.slot import Slot
 from heliograph.errors import KafkaFault
 from heliograph.kafka.background import Bell, Errand
 from heliograph.kafka.cluster import Cluster
+from heliograph.kafka.lane import Lane, Refused
 from heliograph.kafka.plain import plain_batch
-from heliograph.kafka.produce import Lane, Producer, Refused
+from heliograph.kafka.produce import Producer
 from heliograph.kafka.transactions import Transactions
 from heliograph.model import Endpoint, ProducerIdentity, TopicPartition
 from heliograph.policy.runs import RunMap

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from heliograph.copying.slot import Slot
 from heliograph.errors import MirrorError
-from heliograph.kafka.produce import Outgoing
+from heliograph.kafka.lane import Outgoing
 from heliograph.model import ProducerIdentity
 from heliograph.policy.batches import Verdict, is_small, judge
 from heliograph.wire.compression import UnfoldsTooFar, compress, decompress

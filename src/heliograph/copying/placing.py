@@ -13,7 +13,7 @@ from typing import NamedTuple
 from heliograph.copying.packing import RecordTooLarge, reencode
 from heliograph.copying.sections import ChunkSection
 from heliograph.errors import CorruptRecord
-from heliograph.kafka.produce import Outgoing
+from heliograph.kafka.lane import Outgoing
 from heliograph.model import ProducerIdentity, TopicPartition
 from heliograph.policy.batches import AbortedTransactions
 from heliograph.wire.primitives import decode_varint, partition_for_key

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from heliograph.copying.placing import PlacedLane, Stretch, encode_stretch, stretches
 from heliograph.copying.sections import ChunkSection
 from heliograph.copying.slot import Slot
-from heliograph.kafka.produce import Lane, Outgoing, Producer
+from heliograph.kafka.lane import Lane, Outgoing
+from heliograph.kafka.produce import Producer
 from heliograph.model import TopicPartition
 from heliograph.wire.lease_messages import LaneShare
 

@@ -14,7 +14,8 @@ from heliograph.copying.slot import Slot, open_slot
 from heliograph.copying.spread import Spread
 from heliograph.errors import CorruptRecord, KafkaFault
 from heliograph.kafka.brokers import Brokers
-from heliograph.kafka.produce import Lane, Outgoing, Producer, Refused, Stored
+from heliograph.kafka.lane import Lane, Outgoing, Refused, Stored
+from heliograph.kafka.produce import Producer
 from heliograph.model import Position, StopKind
 from heliograph.policy.batches import AbortedTransactions
 from heliograph.policy.latency import LatencyBuckets

@@ -8,8 +8,9 @@ from typing import TypeAlias
 from heliograph.errors import FlowFenced, KafkaFault
 from heliograph.kafka.author import Author
 from heliograph.kafka.cluster import Cluster, patiently
+from heliograph.kafka.lane import Lane, Outgoing, Refused
 from heliograph.kafka.plain import plain_batch
-from heliograph.kafka.produce import Lane, Outgoing, Producer, Refused
+from heliograph.kafka.produce import Producer
 from heliograph.model import TopicPartition
 from heliograph.wire.primitives import partition_for_key
 

@@ -7,9 +7,10 @@ from heliograph.errors import KafkaFault
 from heliograph.kafka.cluster import Cluster, patiently
 from heliograph.kafka.configs import topic_configs
 from heliograph.kafka.fencing import fence
+from heliograph.kafka.lane import Lane, Refused
 from heliograph.kafka.offsets import LATEST, list_offsets
 from heliograph.kafka.plain import raw_batch
-from heliograph.kafka.produce import Lane, Producer, Refused
+from heliograph.kafka.produce import Producer
 from heliograph.kafka.scan import scan
 from heliograph.kafka.tail import body_digest
 from heliograph.model import ProducerIdentity, TopicPartition

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Iterable, Sequence
 
-from heliograph.kafka.produce import Outgoing
+from heliograph.kafka.lane import Outgoing
 from heliograph.model import ProducerIdentity
 from heliograph.wire.record_batch import build_header
 from heliograph.wire.records import RawRecord, RecordsBuilder, encode_body, join_records

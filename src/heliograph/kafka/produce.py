@@ -17,8 +17,7 @@ import struct
 import time
 from collections import deque
 from collections.abc import Callable, Container, Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from heliograph.errors import ClusterUnreachable, CorruptRecord, FlowFenced, KafkaFault
 from heliograph.kafka.brokers import Brokers, await_any
@@ -31,89 +30,25 @@ from heliograph.kafka.faults import (
     error_name,
     is_retriable,
 )
-from heliograph.kafka.transport import REQUEST_TIMEOUT, Channel, Part
-from heliograph.model import TopicPartition
+from heliograph.kafka.lane import Batches, Lane, Outgoing, Refused, Stored, gather
+from heliograph.kafka.transport import REQUEST_TIMEOUT, Channel
 from heliograph.wire.produce_messages import decode_answers, encode_owner, encode_produce
 
 API_KEY = 0
 VERSION = 8
-_MAX_REQUEST_BYTES = 8 << 20
 _PATIENCE = 30.0
 _RETRY_PAUSE = 0.1
 _DISTRUST = 1.0  # seconds until a broker is tried again after an answer that makes no sense
 _SILENCE = 1.0  # seconds without a byte from a broker, or a connection to it, after which its partitions wait
-_KNOWN_FOR = 5.0  # seconds after an answer for which a broker surely knows the producer
 
 _I32 = struct.Struct(">i")
-
-
-@dataclass(slots=True, eq=False)
-class Outgoing:
-    """One batch on its way; `upstream` is the source position once it is stored.
-
-    `spans` says which upstream offsets its records had: (first, count), in order.
-    """
-
-    header: bytes
-    payload: Part
-    count: int
-    upstream: int
-    max_timestamp: int
-    spans: tuple[tuple[int, int], ...] = ()
-
-
-class Stored(NamedTuple):
-    """A batch that the target has acknowledged, told in partition order."""
-
-    slot: int
-    batch: Outgoing
-    base_offset: int
-
-
-class Refused(NamedTuple):
-    """A batch that the target does not take; its partition cannot go on. It `may_pass` by itself.
-
-    Where the broker `forgot` what was written before, only a look at the partition's end tells what is there.
-    """
-
-    slot: int
-    batch: Outgoing
-    reason: str
-    may_pass: bool = False
-    forgot: bool = False
-
-
-@dataclass(slots=True, eq=False)
-class Lane:
-    """One remote partition: `sent` holds what is unacknowledged, `waiting` what is not sent, in order.
-
-    `trouble` is why it does not get further for the moment; the broker answered last at `known_at`.
-    """
-
-    slot: int
-    partition: TopicPartition
-    leader: int = NO_LEADER
-    sent: deque[Outgoing] = field(default_factory=deque)
-    waiting: deque[Outgoing] = field(default_factory=deque)
-    in_flight: int = 0
-    failed: bool = False
-    lost_since: float | None = None
-    trouble: str | None = None
-    known_at: float = float("-inf")
-
-    @property
-    def bytes(self) -> int:
-        return _size(self.sent) + _size(self.waiting)
-
-
-_Batches = list[tuple[Lane, Outgoing]]
 
 
 @dataclass(slots=True)
 class _Request:
     """A request in flight: what it carries, and how its answer is known; `is_late` once its lanes wait."""
 
-    batches: _Batches
+    batches: Batches
     correlation: int
     sent_at: float
     is_late: bool = False
@@ -295,7 +230,7 @@ class Producer:
                     lane.leader = NO_LEADER
             return
         while len(flying) < self._max_in_flight:
-            batches = _gather(lanes)
+            batches = gather(lanes)
             if not batches:
                 return
             head = channel.next_header(API_KEY, VERSION, flexible=False)
@@ -515,24 +450,3 @@ class Producer:
         now = time.monotonic()
         long = now - self._opening.setdefault(node, now) > _SILENCE
         return f"{self._name(node)} is being connected to" if long else None
-
-
-def _size(batches: Iterable[Outgoing]) -> int:
-    return sum(len(batch.payload) for batch in batches)
-
-
-def _gather(lanes: list[Lane]) -> _Batches:
-    """Take the next batch of each lane, as many as one request may hold."""
-    request: _Batches = []
-    size = 0
-    known_since = time.monotonic() - _KNOWN_FOR
-    for lane in lanes:
-        if lane.in_flight and lane.known_at < known_since:
-            continue  # invariant E
-        if lane.waiting and size < _MAX_REQUEST_BYTES:
-            batch = lane.waiting.popleft()
-            lane.sent.append(batch)
-            lane.in_flight += 1
-            size += len(batch.payload)
-            request.append((lane, batch))
-    return request

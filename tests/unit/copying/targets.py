@@ -10,7 +10,7 @@ import pytest
 from heliograph.copying import writer
 from heliograph.copying.sections import ChunkSection
 from heliograph.copying.writer import Writer
-from heliograph.kafka.produce import Lane, Outgoing, Refused, Stored
+from heliograph.kafka.lane import Lane, Outgoing, Refused, Stored
 from heliograph.model import Endpoint
 from heliograph.wire.lease_messages import Foreign, LaneShare, Limits, Share, Stopped, Welcome
 from heliograph.wire.records import RawRecord

@@ -9,7 +9,7 @@ import pytest
 from heliograph.copying.packing import Packer
 from heliograph.copying.sections import ChunkSection
 from heliograph.kafka.fetch import Response
-from heliograph.kafka.produce import Outgoing
+from heliograph.kafka.lane import Outgoing
 from heliograph.wire.lease_messages import Report, SlotWritten, encode_message
 from heliograph.wire.record_batch import find_batches, last_batch, read_header
 from heliograph.wire.records import encode_body

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from heliograph.copying.packing import Packer, RecordTooLarge, pass_batch, reencode
 from heliograph.copying.slot import Slot
-from heliograph.kafka.produce import Outgoing
+from heliograph.kafka.lane import Outgoing
 from heliograph.wire.record_batch import (
     APPEND_TIME,
     HEADER_SIZE,

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from heliograph.copying.placing import PlacedLane, encode_stretch, key_of, place, stretches
 from heliograph.copying.sections import ChunkSection
 from heliograph.errors import CorruptRecord
-from heliograph.kafka.produce import Outgoing
+from heliograph.kafka.lane import Outgoing
 from heliograph.model import ProducerIdentity, TopicPartition
 from heliograph.wire.primitives import partition_for_key
 from heliograph.wire.record_batch import next_sequence, read_header

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from heliograph.kafka.produce import Lane
+from heliograph.kafka.lane import Lane
 from heliograph.model import Position, ProducerIdentity, StopKind, TopicPartition
 from heliograph.wire.lease_messages import LaneShare
 from heliograph.wire.records import encode_body

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from heliograph.kafka.produce import Lane
+from heliograph.kafka.lane import Lane
 from heliograph.model import Position, StopKind, TopicPartition
 from heliograph.wire.lease_messages import Stopped
 from heliograph.wire.record_batch import CONTROL, TRANSACTIONAL

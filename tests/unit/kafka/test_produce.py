@@ -2,7 +2,8 @@
 
 import struct
 
-from heliograph.kafka.produce import Lane, Outgoing, Producer, Refused, Stored
+from heliograph.kafka.lane import Lane, Outgoing, Refused, Stored
+from heliograph.kafka.produce import Producer
 from heliograph.model import TopicPartition
 from tests.unit.kafka.channels import Two
 

@@ -1,0 +1,97 @@
+"""What is on its way to one remote partition, and what its broker said of it."""
+
+import time
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import NamedTuple, TypeAlias
+
+from heliograph.kafka.cluster import NO_LEADER
+from heliograph.kafka.transport import Part
+from heliograph.model import TopicPartition
+
+_MAX_REQUEST_BYTES = 8 << 20
+_KNOWN_FOR = 5.0  # seconds after an answer for which a broker surely knows the producer
+
+
+@dataclass(slots=True, eq=False)
+class Outgoing:
+    """One batch on its way; `upstream` is the source position once it is stored.
+
+    `spans` says which upstream offsets its records had: (first, count), in order.
+    """
+
+    header: bytes
+    payload: Part
+    count: int
+    upstream: int
+    max_timestamp: int
+    spans: tuple[tuple[int, int], ...] = ()
+
+
+class Stored(NamedTuple):
+    """A batch that the target has acknowledged, told in partition order."""
+
+    slot: int
+    batch: Outgoing
+    base_offset: int
+
+
+class Refused(NamedTuple):
+    """A batch that the target does not take; its partition cannot go on. It `may_pass` by itself.
+
+    Where the broker `forgot` what was written before, only a look at the partition's end tells what is there.
+    """
+
+    slot: int
+    batch: Outgoing
+    reason: str
+    may_pass: bool = False
+    forgot: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Lane:
+    """One remote partition: `sent` holds what is unacknowledged, `waiting` what is not sent, in order.
+
+    `trouble` is why it does not get further for the moment; the broker answered last at `known_at`.
+    """
+
+    slot: int
+    partition: TopicPartition
+    leader: int = NO_LEADER
+    sent: deque[Outgoing] = field(default_factory=deque)
+    waiting: deque[Outgoing] = field(default_factory=deque)
+    in_flight: int = 0
+    failed: bool = False
+    lost_since: float | None = None
+    trouble: str | None = None
+    known_at: float = float("-inf")
+
+    @property
+    def bytes(self) -> int:
+        return _size(self.sent) + _size(self.waiting)
+
+
+Batches: TypeAlias = list[tuple[Lane, Outgoing]]
+
+
+def _size(batches: Iterable[Outgoing]) -> int:
+    return sum(len(batch.payload) for batch in batches)
+
+
+def gather(lanes: list[Lane]) -> Batches:
+    """Take the next batch of each lane, as many as one request may hold."""
+    request: Batches = []
+    size = 0
+    known_since = time.monotonic() - _KNOWN_FOR
+    for lane in lanes:
+        if lane.in_flight and lane.known_at < known_since:
+            continue  # invariant E of produce.py
+        if lane.waiting and size < _MAX_REQUEST_BYTES:
+            batch = lane.waiting.popleft()
+            lane.sent.append(batch)
+            lane.in_flight += 1
+            size += len(batch.payload)
+            request.append((lane, batch))
+    return request
