@@ -41,12 +41,15 @@ class Pair:
     stack: ExitStack
     limits: Limits = LIMITS
     placed: int = 0  # remote partitions that keys place records in
+    copies: int = 1
+    engine: FakeEngine = field(default_factory=FakeEngine)
     failures: list[str] = field(default_factory=list)
     runs: dict[TopicPartition, dict[int, int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.topic = self.source.create_topic(PARTITIONS)
-        self.remote = self.target.create_topic(self.placed or PARTITIONS)
+        self.engine.run = self.copy
+        self.topic = self.source.create_topic(PARTITIONS, replication=self.copies)
+        self.remote = self.target.create_topic(self.placed or PARTITIONS, replication=self.copies)
         self.leases = self.stack.enter_context(closing(LeaseServer()))
         self.ownership = Ownership(self.remote)
         with closing(Cluster(endpoint(self.target))) as target:
@@ -86,11 +89,12 @@ class Pair:
         if slices == 2:
             sources = [TopicPartition(self.topic, index) for index in range(PARTITIONS)]
             spread(job, [tuple(sources[:2]), tuple(sources[2:])])
-        job.start(cast("Engine", FakeEngine(self._copy)))
+        job.start(cast("Engine", self.engine))
         self.stack.callback(lambda: job.stop(timedelta(seconds=20)))
         return job
 
-    def _copy(self, claim: Claim) -> None:
+    def copy(self, claim: Claim) -> None:
+        """Do what Spark has a worker do."""
         try:
             copy(claim, claim.attempt)
         except LeaseLost:
@@ -114,14 +118,14 @@ class Pair:
         ]
         self.source.produce(self.topic, records, linger_ms=1)
 
-    def check(self, count: int) -> None:
+    def check(self, count: int, within: float = 30) -> None:
         """Wait until the target has so many records: those of the source, in order, each once."""
 
         def describe() -> str:
             return f"{len(self.copied())} of {count}; {self.failures}"
 
-        eventually(lambda: sum(self.target.end_offsets(self.remote)) >= count, 30, describe)
-        eventually(lambda: len(self.copied()) >= count, 30, describe)
+        eventually(lambda: sum(self.target.end_offsets(self.remote)) >= count, within, describe)
+        eventually(lambda: len(self.copied()) >= count, within, describe)
         assert self.copied() == [
             (r.partition, r.key, r.value) for r in self.source.consume(self.topic)
         ]
