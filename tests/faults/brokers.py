@@ -1,10 +1,11 @@
-"""Brokers and whole clusters that go and come back under load."""
+"""Brokers, whole clusters and topics of the mirror's own that go and come back under load."""
 
 import os
 import signal
 
-from tests.faults.bench import Scene, in_turn, pause
-from tests.faults.fault import on_both_sides
+from tests.clusters import eventually
+from tests.faults.bench import STARTING, Scene, in_turn, pause
+from tests.faults.fault import Fault, on_both_sides
 
 AWAY = float(os.environ.get("HELIOGRAPH_FAULTS_AWAY", "30"))
 ASLEEP = 20
@@ -60,6 +61,29 @@ def let_one_sleep(scene: Scene, side: str) -> None:
     scene.bench.await_in_sync(side)
 
 
+def delete_own_topics(scene: Scene) -> None:
+    """They are made again with all that they must hold: the driver that is killed next is followed by one that reads it."""
+    bench = scene.bench
+    saved = [f"mm2-offsets.{bench.alias}.internal", f"mm2-runs.{bench.alias}.internal"]
+    own = {
+        bench.target: [*saved, f"{bench.alias}.checkpoints.internal", "heartbeats"],
+        bench.source: ["mm2-offset-syncs.B.internal"],
+    }
+    scene.say(f"{', '.join(name for names in own.values() for name in names)} are deleted")
+    for cluster, names in own.items():
+        for deleted in cluster.admin.delete_topics(names).values():
+            deleted.result(timeout=30)
+    for cluster, names in own.items():
+        eventually(lambda: set(names) <= cluster.topics(), 90, bench.mirror.tail)  # noqa: B023 - called at once
+    scene.recover()
+    for name in saved:
+        assert bench.mirror.lines(f"{name} is gone and is made again"), bench.mirror.tail()
+    pause(6)  # until what is known has been saved
+    scene.say("all of them are there again; kill -9 of the driver")
+    os.kill(scene.process("driver"), signal.SIGKILL)
+    scene.recover_restarting(STARTING)
+
+
 FAULTS = (
     *on_both_sides(
         "kill-brokers",
@@ -71,5 +95,11 @@ FAULTS = (
     *on_both_sides("away", f"kill -9 of the whole {{side}}, back after {AWAY:.0f} s", take_away),
     *on_both_sides(
         "sleep-broker", f"SIGSTOP of a broker of the {{side}} for {ASLEEP} s", let_one_sleep
+    ),
+    Fault(
+        "delete-own-topics",
+        "an administrator deletes all topics of the mirror's own; then kill -9 of the driver",
+        delete_own_topics,
+        systems=("heliograph",),
     ),
 )
