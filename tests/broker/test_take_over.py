@@ -79,7 +79,7 @@ class Left:
         Table(self.there, config.offset_storage.name).write({key: value})
 
     def settle(self, *, is_first: bool = False) -> Start:
-        check_stopped(self.config, self.there)
+        check_stopped(self.config, self.there, self.there)
         routes = refresh_topics(self.config, self.here, self.there).routes
         saved = self._store.load()
         starts = plan_starts(self.config, routes, saved, self.here, self.there)

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.clusters import LiveCluster, start_live_cluster
 from tests.faults.bench import Bench, open_bench
 from tests.faults.results import RESULTS
 
@@ -28,6 +29,21 @@ def pytest_runtest_makereport(
 def three_brokers_each(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
     with open_bench(tmp_path_factory.mktemp("bench")) as bench:
         yield bench
+
+
+@pytest.fixture(scope="module")
+def three(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveCluster]:
+    """One cluster of three brokers, each of which may be killed or put out of reach."""
+    live = start_live_cluster(
+        "three",
+        tmp_path_factory.mktemp("three"),
+        brokers=3,
+        config={"min.insync.replicas": "1", "offsets.topic.replication.factor": "3"},
+        heap="320m",
+        proxied=True,
+    )
+    yield live
+    live.cluster.wipe()
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from heliograph.kafka.transactions import find_coordinator
 from heliograph.model import Endpoint, TopicPartition
 from heliograph.wire.connect_records import encode_source_key
 from heliograph.wire.primitives import partition_for_key
-from tests.clusters import LiveCluster, Outgoing, eventually, start_live_cluster
+from tests.clusters import LiveCluster, Outgoing, eventually
 from tests.commands import run_command
 from tests.contract.brokers import commit
 from tests.load import SteadyLoad, account
@@ -28,7 +28,7 @@ from tests.processes import send_to_all, tree, workers
 
 pytestmark = [pytest.mark.fault, pytest.mark.timeout(900)]
 
-PARTITIONS = 6
+PARTITIONS = 24  # so that some have nothing to do with any one broker
 NEW = 9
 CLEAN = {"lost": 0, "repeated": 0, "out of order": 0}
 WATCHED = 20
@@ -86,20 +86,6 @@ def swallowing(port: int) -> Iterator[None]:
         yield
 
 
-@pytest.fixture(scope="module")
-def three(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveCluster]:
-    live = start_live_cluster(
-        "three",
-        tmp_path_factory.mktemp("three"),
-        brokers=3,
-        config={"min.insync.replicas": "1", "offsets.topic.replication.factor": "3"},
-        heap="320m",
-        proxied=True,
-    )
-    yield live
-    live.cluster.wipe()
-
-
 class Scene:
     """A mirror to three brokers, over a line to each."""
 
@@ -127,12 +113,16 @@ class Scene:
         found = self.target.admin.list_topics(timeout=10).topics[topic].partitions
         return {index: partition.leader for index, partition in found.items()}
 
-    def coordinator(self, remote: TopicPartition) -> int:
-        """Return the broker that keeps the identity of a remote partition's writers."""
+    @property
+    def flow_id(self) -> str:
+        return f"heliograph-MirrorSourceConnector-{self.alias}->B"
+
+    def coordinator(self, remote: TopicPartition | None = None) -> int:
+        """Return the broker that keeps the identity of a remote partition's writers, or of the flow itself."""
         host, port = self.target.bootstrap.split(",")[0].split(":")
-        flow_id = f"heliograph-MirrorSourceConnector-{self.alias}->B"
+        name = self.flow_id if remote is None else group_id(self.flow_id, group_of(remote))
         with closing(Cluster(Endpoint("B", ((host, int(port)),)))) as cluster:
-            return find_coordinator(cluster, group_id(flow_id, group_of(remote)))
+            return find_coordinator(cluster, name)
 
     def keeper_of(self, source: TopicPartition) -> int:
         """Return the leader of the partition where a position is saved."""
@@ -262,6 +252,79 @@ def test_a_task_that_dies_beside_a_broker_out_of_reach_costs_the_others_nothing(
         )
     scene.mirror.stop()
     assert account(scene.target, scene.remote, produced, PARTITIONS) == CLEAN
+
+
+def test_a_mirror_that_starts_beside_a_broker_out_of_reach_copies_the_others(scene: Scene) -> None:
+    """A flow itself needs two brokers: the coordinator of its identity, and the leader of its runs topic."""
+    with SteadyLoad(scene.source, scene.topic, PARTITIONS, rate=1000) as load:
+        scene.mirror.start()
+        leaders = await_created(scene)
+        scene.await_copied(set(leaders))
+        scene.mirror.stop()
+        own = scene.leaders(f"mm2-runs.{scene.alias}.internal")[0], scene.coordinator()
+        away = next(node for node in (1, 2, 3) if node not in own)
+        others = {
+            p
+            for p, leader in leaders.items()
+            if away
+            not in (
+                leader,
+                scene.coordinator(TopicPartition(scene.remote, p)),
+                scene.keeper_of(TopicPartition(scene.topic, p)),
+            )
+        }
+        assert others
+        scene.lines.swallow(away)
+        scene.mirror.start()
+        scene.await_copied(others)
+        assert scene.mirror.lines("waits", "its position cannot be read")
+        scene.lines.good(away)
+        scene.await_copied(set(leaders))
+        produced = load.stop()
+        eventually(
+            lambda: len(scene.target.consume(scene.remote)) >= produced, 90, scene.mirror.tail
+        )
+    scene.mirror.stop()
+    assert account(scene.target, scene.remote, produced, PARTITIONS) == CLEAN
+
+
+def test_a_mirror_that_starts_where_a_partition_of_its_positions_has_no_leader_copies_the_others(
+    scene: Scene,
+) -> None:
+    offsets = f"mm2-offsets.{scene.alias}.internal"
+    scene.target.create_topic(25, {"cleanup.policy": "compact"}, name=offsets)
+    runs = f"mm2-runs.{scene.alias}.internal"
+    scene.target.create_topic(1, {"cleanup.policy": "compact"}, name=runs, replication=3)
+    scene.source.produce(
+        scene.topic, [Outgoing(b"%012d" % n, partition=n % PARTITIONS) for n in range(2400)]
+    )
+    scene.mirror.start()
+    await_created(scene)
+    eventually(lambda: len(scene.target.consume(scene.remote)) == 2400, 90, scene.mirror.tail)
+    scene.mirror.stop()
+    keepers = {p: scene.keeper_of(TopicPartition(scene.topic, p)) for p in range(PARTITIONS)}
+    dead = keepers[0]
+    scene.target.cluster.kill(dead, signal.SIGKILL)
+    try:
+        eventually(lambda: scene.target.partition_count(offsets) < 25, 60)
+        scene.mirror.start()
+        scene.source.produce(
+            scene.topic,
+            [Outgoing(b"%012d" % n, partition=n % PARTITIONS) for n in range(2400, 4800)],
+        )
+        others = {p for p, keeper in keepers.items() if keeper != dead}
+        before = ends_of(scene.target, scene.remote)
+        eventually(
+            lambda: has(scene.target, scene.remote, dict.fromkeys(others, 200)),
+            120,
+            lambda: (before, ends_of(scene.target, scene.remote), scene.mirror.tail()),
+        )
+        assert scene.mirror.lines("waits", "its position cannot be read", "LEADER_NOT_AVAILABLE")
+    finally:
+        scene.target.cluster.start()
+    eventually(lambda: len(scene.target.consume(scene.remote)) == 4800, 120, scene.mirror.tail)
+    scene.mirror.stop()
+    assert account(scene.target, scene.remote, 4800, PARTITIONS) == CLEAN
 
 
 def test_a_remote_partition_with_too_few_replicas_waits_alone(scene: Scene) -> None:

@@ -8,7 +8,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -35,7 +35,7 @@ from heliograph.flows.holds import HoldStore
 from heliograph.flows.progress import ProgressStore, open_progress
 from heliograph.flows.runs import RunStore, open_runs
 from heliograph.flows.schedule import broken_chores
-from heliograph.flows.source import refresh_topics
+from heliograph.flows.source import Route, refresh_topics
 from heliograph.flows.starts import Origin, Start, find_unknown, plan_starts
 from heliograph.flows.take_over import (
     StillMirrored,
@@ -209,7 +209,7 @@ class FlowRunner(threading.Thread):
             holds.check()
             for cluster in (source, storage):
                 cluster.describe(())
-            check_stopped(self._config, storage)
+            check_stopped(self._config, storage, target)
             store = open_progress(storage, self._config)
             runs = open_runs(target, self._config)
 
@@ -221,7 +221,7 @@ class FlowRunner(threading.Thread):
             if not self._tenure.take(target, storage, store, runs, is_ready):
                 return
             shared = self._settle(target, runs)
-            self._known = store.load()
+            self._known = self._tenure.load(store)
             runs.load()
             upkeep = TopicUpkeep(self._config)
             job = self._open_job(runs, upkeep, shared)
@@ -333,6 +333,8 @@ class FlowRunner(threading.Thread):
     def _assign(self, desk: _Desk) -> None:
         """Hand the job every partition there is; a new one only once its start is durable."""
         job = desk.job
+        if not desk.store.is_whole:
+            self._known = self._tenure.load(desk.store)
         inventory = refresh_topics(
             self._config, desk.source, desk.target, lambda new: self._claim(desk.target, new)
         )
@@ -348,30 +350,7 @@ class FlowRunner(threading.Thread):
             for r in inventory.routes
             if r.source not in held or not held[r.source].is_of(r.topic_id, r.remote_id)
         ]
-        is_first = not self._known
-        unmade = [r.remote for r in fresh if r.remote.topic in inventory.made]
-        self._note_unknown(
-            find_unknown(fresh, self._known, desk.source, desk.target, unmade=unmade)
-        )
-        fresh = [route for route in fresh if route.source not in self._unknown]
-        starts = plan_starts(
-            self._config, fresh, self._known, desk.source, desk.target, unmade=unmade
-        )
-        starts = settle_starts(self._config, starts, desk.source, desk.target, is_first=is_first)
-        unknown = [
-            s
-            for s in starts
-            if s.origin is Origin.RESUMED
-            and not s.route.spread
-            and not desk.runs.knows(s.route.source)
-        ]
-        if unknown:
-            log.warning(
-                "flow=%s partitions=%d were copied before and no run map of them is there: positions "
-                "before are translated from offset syncs only",
-                self._config.flow,
-                len(unknown),
-            )
+        starts = self._find_starts(desk, fresh, inventory.made)
         for begins in starts:
             self._begin(begins, desk)
         offsets = {start.route.source: start.offset for start in starts if not start.barred}
@@ -395,6 +374,35 @@ class FlowRunner(threading.Thread):
                 len(inventory.routes),
             )
         raise_alarms(job, self.tally)
+
+    def _find_starts(
+        self, desk: _Desk, fresh: Sequence[Route], made: Collection[str]
+    ) -> list[Start]:
+        """Return where partitions begin that the job does not have; those of which nobody knows it wait alone."""
+        config, known = self._config, self._known
+        unmade = [route.remote for route in fresh if route.remote.topic in made]
+        unread = {r.source: why for r in fresh if (why := desk.store.why_unread(r.source))}
+        read = [route for route in fresh if route.source not in unread]
+        unknown = find_unknown(read, known, desk.source, desk.target, unmade=unmade)
+        self._note_unknown({**unread, **unknown})
+        sure = [route for route in read if route.source not in unknown]
+        starts = plan_starts(config, sure, known, desk.source, desk.target, unmade=unmade)
+        is_first = desk.store.is_whole and not known
+        starts = settle_starts(config, starts, desk.source, desk.target, is_first=is_first)
+        mapless = sum(
+            start.origin is Origin.RESUMED
+            and not start.route.spread
+            and not desk.runs.knows(start.route.source)
+            for start in starts
+        )
+        if mapless:
+            log.warning(
+                "flow=%s partitions=%d were copied before and no run map of them is there: positions "
+                "before are translated from offset syncs only",
+                config.flow,
+                mapless,
+            )
+        return starts
 
     def _note_unknown(self, unknown: Mapping[TopicPartition, str]) -> None:
         """Take note of partitions that cannot begin yet; they are looked at again soon."""

@@ -12,20 +12,25 @@ import threading
 from collections.abc import Callable
 from contextlib import closing
 from datetime import timedelta
+from functools import partial
+from typing import NamedTuple
 
 from heliograph.config.flow import FlowConfig
 from heliograph.driving.ownership import WEEK, Ownership, Renewal
+from heliograph.driving.rights import why_not
 from heliograph.errors import KafkaFault, MirrorError
 from heliograph.flows.group_progress import GroupProgress
 from heliograph.flows.owners import OwnerStore
 from heliograph.flows.progress import ProgressStore
 from heliograph.flows.runs import RunStore
+from heliograph.flows.source import MIN_IN_SYNC
 from heliograph.kafka.author import Author
 from heliograph.kafka.cluster import Cluster, patiently
-from heliograph.kafka.configs import broker_setting
+from heliograph.kafka.configs import broker_setting, topic_configs
 from heliograph.kafka.fencing import fence, open_identity
 from heliograph.model import ProducerIdentity, TopicPartition
 from heliograph.policy.elapsed import elapsed
+from heliograph.wire.connect_records import SourceOffset
 from heliograph.wire.owner_records import Owner
 
 log = logging.getLogger(__name__)
@@ -47,6 +52,7 @@ class Tenure:
         self._owners: OwnerStore | None = None
         self._recorded: Owner | None = None
         self._renewal: Renewal | None = None
+        self._positions: _Positions | None = None
 
     def take(
         self,
@@ -65,21 +71,33 @@ class Tenure:
         progress.ensure()
         runs.ensure()
         apart = bool(progress.topics()) and storage.cluster_id() != target.cluster_id()
-        own = runs.topics() if apart else [*runs.topics(), *progress.topics()]
+        kept = _look_at(storage, progress.topics())
+        own = _partitions(target, runs.topics())
         self._owners = owners = OwnerStore(target, config) if runs.topics() else None
         before = owners.read() if owners is not None else None
         is_others = before is not None and not before.released and before.driver != self._name
         if is_others and not is_ready():
             return False
         lifetime = _find_lifetime(target)
-        self.ownership.open(target, before, _partitions(target, own), lifetime)
+        self.ownership.open(target, before, own if apart else [*own, *kept.good], lifetime)
         author = self.ownership.author(target)
         runs.sign_as(author)
-        progress.sign_as(self._author_apart(storage, progress.topics()) if apart else author)
+        self._positions = (
+            _Positions.apart(storage, f"{config.transactional_id}-positions", kept)
+            if apart
+            else _Positions(storage, kept, author, partial(self.ownership.fence_own, target))
+        )
+        progress.sign_as(self._positions.author)
         if owners is not None:
             owners.sign_as(author)
         self.record()
         return True
+
+    def load(self, progress: ProgressStore | GroupProgress) -> dict[TopicPartition, SourceOffset]:
+        """Return the saved positions that can be read; where earlier owners may still write, nothing is read."""
+        assert self._positions is not None, "the flow was taken"
+        self._positions.fence_rest()
+        return progress.load(self._positions.barred)
 
     def start(self, on_lost: Callable[[str], None]) -> None:
         """Keep the flow; `on_lost` is called, from another thread, when another driver has taken it."""
@@ -138,17 +156,77 @@ class Tenure:
             log.debug("flow=%s its owner is not known: %s", self._config.flow, exc)
             return None, False
 
-    def _author_apart(self, storage: Cluster, topics: list[str]) -> Author:
-        """Return who signs positions that are kept on another cluster than the records, which another flow may do, too."""
-        name = f"{self._config.transactional_id}-positions"
-        identity = fence(storage, name, _partitions(storage, topics))
+
+class _Places(NamedTuple):
+    """Partitions of a topic of ours: those that can be fenced now, and why others cannot."""
+
+    good: list[TopicPartition]
+    trouble: dict[TopicPartition, str]
+
+
+class _Positions:
+    """The partitions that positions are kept in, of which some may have to wait until they can be fenced."""
+
+    def __init__(
+        self,
+        storage: Cluster,
+        places: _Places,
+        author: Author,
+        fence_more: Callable[[list[TopicPartition]], None],
+    ) -> None:
+        """Take the partitions, of which the good ones are fenced, and who writes to them."""
+        self._storage = storage
+        self._trouble = places.trouble
+        self.author = author
+        self._fence = fence_more
+
+    @classmethod
+    def apart(cls, storage: Cluster, name: str, places: _Places) -> "_Positions":
+        """Return positions that are kept on another cluster than the records, which another flow may do, too."""
 
         def renew() -> ProducerIdentity:
             author.identity = open_identity(storage, name, author.identity, _SIGN)
             return author.identity
 
-        author = Author(identity, renew)
-        return author
+        def fence_more(partitions: list[TopicPartition]) -> None:
+            author.identity = fence(storage, name, partitions, author.identity)
+
+        author = Author(fence(storage, name, places.good), renew)
+        return cls(storage, places, author, fence_more)
+
+    @property
+    def barred(self) -> dict[int, str]:
+        """Return why partitions could not be fenced."""
+        return {partition.index: reason for partition, reason in self._trouble.items()}
+
+    def fence_rest(self) -> None:
+        """Fence what can be fenced by now."""
+        if not self._trouble:
+            return
+        looked = _look_at(self._storage, sorted({p.topic for p in self._trouble}))
+        good = [partition for partition in looked.good if partition in self._trouble]
+        if good:
+            self._fence(good)
+            self.author.give_up(good)  # the next row there needs the identity that fenced
+        self._trouble = {p: why for p, why in looked.trouble.items() if p in self._trouble}
+
+
+def _look_at(cluster: Cluster, topics: list[str]) -> _Places:
+    """Look at partitions before they are fenced: a marker that cannot be written would hold up all of them."""
+    if not topics:
+        return _Places([], {})
+    found = patiently(lambda: cluster.describe(topics))
+    limits = topic_configs(cluster, topics, [MIN_IN_SYNC])
+    places = _Places([], {})
+    for name, topic in found.items():
+        least = int(limits.get(name, {}).get(MIN_IN_SYNC) or 1)
+        for partition in topic.partitions:
+            why = why_not(partition, topic, least)
+            if why is None:
+                places.good.append(partition)
+            else:
+                places.trouble[partition] = why
+    return places
 
 
 def _partitions(cluster: Cluster, topics: list[str]) -> list[TopicPartition]:

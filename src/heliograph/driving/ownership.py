@@ -118,8 +118,7 @@ class Ownership:
         self._before = before
         with self._flow.lock:
             self._raise(target, self.flow_id, self._flow, _OPEN)
-            if topics:
-                patiently(lambda: self._fence_own(target, topics), _OPEN)
+            self._fence_own(target, topics)
         self._beat = max(self._beat, before.beat if before else 0) + 1
         if before is None or before.released or before.driver == self._driver:
             self._safe_at = 0.0
@@ -134,12 +133,23 @@ class Ownership:
                 PERMISSION + _MARGIN,
             )
 
-    def _fence_own(self, target: Cluster, topics: Sequence[TopicPartition]) -> None:
+    def fence_own(self, target: Cluster, partitions: Sequence[TopicPartition]) -> None:
+        """Keep earlier owners from partitions that only an owner writes to, beside those given to `open`."""
+        with self._flow.lock:
+            self._fence_own(target, partitions)
+
+    def _fence_own(self, target: Cluster, partitions: Sequence[TopicPartition]) -> None:
         """Fence partitions that are known to be there; a coordinator may not have heard of a new topic yet."""
-        fenced = fence_group(target, self.flow_id, self._flow.identity, topics, _OPEN)
-        self._flow.identity = fenced.identity
-        for reason in fenced.refused.values():
-            raise KafkaFault(f"own {self.flow_id}", reason, retriable="UNKNOWN_TOPIC" in reason)
+
+        def attempt() -> None:
+            held = self._flow
+            fenced = fence_group(target, self.flow_id, held.identity, partitions, _OPEN)
+            held.identity = fenced.identity
+            for reason in fenced.refused.values():
+                raise KafkaFault(f"own {self.flow_id}", reason, retriable="UNKNOWN_TOPIC" in reason)
+
+        if partitions:
+            patiently(attempt, _OPEN)
 
     def forget(self) -> None:
         """Hold nothing any more: the next `open` takes the flow, whoever has it."""

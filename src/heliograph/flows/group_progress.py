@@ -47,8 +47,19 @@ class GroupProgress:
     def sign_as(self, author: Author) -> None:
         """A group's offsets are signed by nobody."""
 
-    def load(self) -> dict[TopicPartition, SourceOffset]:
+    @property
+    def is_whole(self) -> bool:
+        """Whether all saved positions were read: a group's are read together."""
+        return True
+
+    def why_unread(self, partition: TopicPartition) -> str | None:
+        """Return why it is not known whether a position of a partition is saved: it is known."""
+        del partition
+        return None
+
+    def load(self, barred: Mapping[int, str] | None = None) -> dict[TopicPartition, SourceOffset]:
         """Return what the group committed; a group with members is somebody else's at the moment."""
+        del barred  # a group has no partitions
         listed = list_groups(self._source).get(self._group)
         if listed is not None and refusal_to_sync(listed.state) is not None:
             raise self._unusable(f"it has members and is {listed.state}")

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from heliograph.errors import ConfigError
 from heliograph.kafka.append import PATIENCE
+from heliograph.kafka.table import Rows
 
 _HEAD = "heliograph offsets 1"
 
@@ -37,6 +38,15 @@ class OffsetFile:
             raise self._unusable("it was written by somebody else, such as Java's Connect")
         rows = (line.partition("\t") for line in lines)
         return {key.encode(): value.encode() for key, _, value in rows}
+
+    def find(self) -> Rows:
+        """Do as `read`: a file is there as a whole."""
+        return Rows(self.read(), {})
+
+    def place_of(self, key: bytes) -> int:
+        """Return the partition of a key: a file is one."""
+        del key
+        return 0
 
     def write(self, rows: Mapping[bytes, bytes | None], within: timedelta = PATIENCE) -> None:
         """Store `rows` beside those that are there; a None deletes its key."""

@@ -22,7 +22,6 @@ from heliograph.wire.connect_records import (
     encode_source_key,
     encode_source_offset,
 )
-from heliograph.wire.primitives import partition_for_key
 
 log = logging.getLogger(__name__)
 
@@ -41,6 +40,7 @@ class ProgressStore:
         self._config = config
         self._table = open_offsets(target, config.offset_storage)
         self._saved: dict[TopicPartition, SourceOffset] = {}
+        self._unread: Mapping[int, str] = {}
 
     def ensure(self) -> None:
         """Make the topic if it is not there."""
@@ -56,16 +56,41 @@ class ProgressStore:
         if isinstance(self._table, Table):
             self._table.sign_as(author)
 
-    def load(self) -> dict[TopicPartition, SourceOffset]:
-        """Return every saved position of this flow, making the topic if it is not there."""
+    def load(self, barred: Mapping[int, str] | None = None) -> dict[TopicPartition, SourceOffset]:
+        """Return the saved positions of this flow that can be read, making the topic if it is not there.
+
+        Partitions of the topic that are `barred`, and why, are not read: somebody else may still write there.
+        """
         self.ensure()
-        self._saved = self.read()
+        found, missing = self._table.find()
+        self._unread = {**missing, **(barred or {})}
+        positions = self._decode(found)
+        self._saved = {p: at for p, at in positions.items() if self.why_unread(p) is None}
         return dict(self._saved)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all saved positions were read."""
+        return not self._unread
+
+    def why_unread(self, partition: TopicPartition) -> str | None:
+        """Return why it is not known whether a position of a partition is saved; None if it is known."""
+        if not self._unread:
+            return None
+        reason = self._unread.get(self._table.place_of(self._key(partition)))
+        return None if reason is None else f"its position cannot be read: {reason}"
 
     def read(self) -> dict[TopicPartition, SourceOffset]:
         """Return every saved position of this flow; the topic must be there."""
+        return self._decode(self._table.read())
+
+    def _key(self, partition: TopicPartition) -> bytes:
+        name, cluster = self._config.connector_name, self._config.flow.source
+        return encode_source_key(name, cluster, partition.topic, partition.index)
+
+    def _decode(self, rows: Mapping[bytes, bytes]) -> dict[TopicPartition, SourceOffset]:
         found = {}
-        for raw_key, raw_value in self._table.read().items():
+        for raw_key, raw_value in rows.items():
             key = decode_source_key(raw_key)
             if key is None or key.connector != self._config.connector_name:
                 continue
@@ -83,10 +108,8 @@ class ProgressStore:
         changed = {p: at for p, at in offsets.items() if self._saved.get(p) != at}
         if not changed:
             return
-        name, cluster = self._config.connector_name, self._config.flow.source
         rows: dict[bytes, bytes | None] = {
-            encode_source_key(name, cluster, p.topic, p.index): encode_source_offset(at)
-            for p, at in changed.items()
+            self._key(p): encode_source_offset(at) for p, at in changed.items()
         }
         try:
             self._table.write(rows, within)
@@ -100,11 +123,9 @@ class ProgressStore:
         self, offsets: Mapping[TopicPartition, SourceOffset], within: timedelta
     ) -> dict[TopicPartition, str]:
         """Make `offsets` durable as far as that can be done; return the partitions of which it cannot, and why."""
-        name, cluster = self._config.connector_name, self._config.flow.source
         lots: dict[int, dict[TopicPartition, SourceOffset]] = {}
         for partition, offset in offsets.items():
-            key = encode_source_key(name, cluster, partition.topic, partition.index)
-            place = partition_for_key(key, self._config.offset_storage.partitions)
+            place = self._table.place_of(self._key(partition))
             lots.setdefault(place, {})[partition] = offset
         unsaved: dict[TopicPartition, str] = {}
         until = time.monotonic() + 2 * within.total_seconds()

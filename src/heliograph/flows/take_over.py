@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 from heliograph.config.flow import FlowConfig
 from heliograph.errors import KafkaFault, MirrorError
+from heliograph.flows.owners import OwnerStore
 from heliograph.flows.source import Route, naming_of
 from heliograph.flows.starts import Origin, Start
 from heliograph.flows.sync_history import newest_syncs
@@ -68,13 +69,35 @@ class StillWritten(MirrorError):
         )
 
 
-def check_stopped(config: FlowConfig, storage: Cluster) -> None:
-    """Raise StillMirrored while a MirrorMaker 2 of the same file, or Connect cluster, copies this flow."""
+def check_stopped(config: FlowConfig, storage: Cluster, target: Cluster) -> None:
+    """Raise StillMirrored while a MirrorMaker 2 of the same file, or Connect cluster, copies this flow.
+
+    Where that cannot be found out, a flow that a heliograph had last goes on.
+    """
     group = config.worker.get("group.id")
     if not group or config.positions_group is not None:
         return
-    for host in find_workers(storage, str(group), config.connector_name):
+    try:
+        hosts = find_workers(storage, str(group), config.connector_name)
+    except KafkaFault as exc:
+        if not _was_ours(config, target):
+            raise
+        log.warning(
+            "flow=%s a heliograph had it last, and whether a MirrorMaker 2 runs it now is not known: %s",
+            config.flow,
+            exc,
+        )
+        return
+    for host in hosts:
         raise StillMirrored(str(config.flow), config.connector_name, str(group), host)
+
+
+def _was_ours(config: FlowConfig, target: Cluster) -> bool:
+    """Return whether a heliograph is known to have had this flow."""
+    try:
+        return OwnerStore(target, config).read() is not None
+    except KafkaFault:
+        return False
 
 
 def settle_starts(

@@ -6,6 +6,7 @@ from typing import Final
 
 from kafka.protocol.admin import DescribeConfigsRequest, IncrementalAlterConfigsRequest
 
+from heliograph.errors import KafkaFault
 from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.faults import LOST_TOPIC, error_name, is_retriable
 from heliograph.policy.topic_configs import ConfigChange, ConfigEntry, SetConfig
@@ -79,9 +80,18 @@ def topic_configs(
 
 
 def broker_setting(cluster: Cluster, key: str) -> str | None:
-    """Return a setting of one of the brokers; None where that is not told."""
+    """Return a setting of the first broker that answers; None where that is not told."""
+    fault = KafkaFault(f"read {key} of {cluster.endpoint.cluster}", "it has no brokers", True)
+    for node in cluster.nodes():
+        try:
+            return _setting_of(cluster, node, key)
+        except KafkaFault as exc:
+            fault = exc
+    raise fault
+
+
+def _setting_of(cluster: Cluster, node: int, key: str) -> str | None:
     spec = DescribeConfigsRequest.DescribeConfigsResource
-    node = cluster.nodes()[0]
     request = DescribeConfigsRequest(
         resources=[
             spec(resource_type=_BROKER_RESOURCE, resource_name=str(node), configuration_keys=[key])

@@ -12,7 +12,7 @@ from heliograph.kafka.groups import find_coordinators
 from heliograph.kafka.member import PROTOCOL, PROTOCOL_TYPE
 from heliograph.wire.connect_protocol import decode_tasks
 
-_PATIENCE = timedelta(seconds=30)
+_PATIENCE = timedelta(seconds=10)
 _UNKNOWN: Final = frozenset({"GROUP_ID_NOT_FOUND", "GROUP_AUTHORIZATION_FAILED"})
 
 

@@ -34,10 +34,16 @@ class Fenced(NamedTuple):
 
 
 def fence(
-    cluster: Cluster, transactional_id: str, partitions: Sequence[TopicPartition]
+    cluster: Cluster,
+    transactional_id: str,
+    partitions: Sequence[TopicPartition],
+    current: ProducerIdentity = NOBODY,
 ) -> ProducerIdentity:
-    """Return the identity that alone may write to `partitions` now; its sequences start at 0."""
-    identity = open_identity(cluster, transactional_id, NOBODY, _PATIENCE)
+    """Return the identity that alone may write to `partitions` now; its sequences start at 0.
+
+    With a `current` identity, only if that is still the latest.
+    """
+    identity = open_identity(cluster, transactional_id, current, _PATIENCE)
     fenced = fence_group(cluster, transactional_id, identity, partitions, _PATIENCE)
     for reason in fenced.refused.values():
         raise KafkaFault(f"fence the writers of {transactional_id}", reason, retriable=False)

@@ -1,16 +1,27 @@
 """A compacted topic as a table: read whole, written by key."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import timedelta
+from typing import NamedTuple
 
 from heliograph.errors import KafkaFault
 from heliograph.kafka.append import PATIENCE, Appender, Row
 from heliograph.kafka.author import Author
 from heliograph.kafka.cluster import Cluster, patiently
-from heliograph.kafka.rows import LONGEST, read_partitions
+from heliograph.kafka.offsets import EARLIEST, find_offsets_patiently
+from heliograph.kafka.rows import read_partitions
 from heliograph.kafka.topics import await_topics, create_topic
+from heliograph.model import TopicPartition
+from heliograph.wire.primitives import partition_for_key
 
 _OPEN = timedelta(seconds=90)  # longer than transactions of ours may be open
+
+
+class Rows(NamedTuple):
+    """The latest value of every key, and why some partitions could not be read."""
+
+    found: dict[bytes, bytes]
+    missing: Mapping[int, str]
 
 
 class Table:
@@ -48,27 +59,49 @@ class Table:
 
         Transactions that are open now are waited for: what was committed behind them counts.
         """
-        rows: dict[bytes, bytes] = {}
-        for key, value in read_rows(self._cluster, self.topic, within=_OPEN, past_open=True):
-            if value is None:
-                rows.pop(key, None)
-            else:
-                rows[key] = value
-        return rows
+        return _latest(read_partitions(self._cluster, self._partitions(), _OPEN, past_open=True))
+
+    def find(self) -> Rows:
+        """Do as `read`, for as many partitions as can be read now."""
+        partitions = self._partitions()
+        missing = find_offsets_patiently(self._cluster, partitions, EARLIEST).missing
+        there = [partition for partition in partitions if partition not in missing]
+        rows = read_partitions(self._cluster, there, _OPEN, past_open=True)
+        return Rows(_latest(rows), {p.index: str(fault) for p, fault in missing.items()})
+
+    def place_of(self, key: bytes) -> int:
+        """Return the partition of a key."""
+        return partition_for_key(key, self._appender.partitions())
+
+    def _partitions(self) -> list[TopicPartition]:
+        return partitions_of(self._cluster, self.topic)
 
     def write(self, rows: Mapping[bytes, bytes | None], within: timedelta = PATIENCE) -> None:
         """Store `rows`, and return when the cluster has them; a None deletes its key."""
         self._appender.append_by_key(rows.items(), within)
 
 
-def read_rows(
-    cluster: Cluster, topic: str, *, within: timedelta = LONGEST, past_open: bool = False
-) -> Iterator[Row]:
+def read_rows(cluster: Cluster, topic: str) -> Iterator[Row]:
     """Yield every row of a topic up to its end as it is now, in order within partitions.
 
     What no consumer sees, and what has no key, is left out.
     """
+    yield from read_partitions(cluster, partitions_of(cluster, topic))
+
+
+def partitions_of(cluster: Cluster, topic: str) -> list[TopicPartition]:
+    """Return the partitions of a topic that must be there."""
     topics = patiently(lambda: cluster.describe([topic]))
     if topic not in topics:
         raise KafkaFault(f"read {topic}", "UNKNOWN_TOPIC_OR_PARTITION", retriable=False)
-    yield from read_partitions(cluster, topics[topic].partitions, within, past_open=past_open)
+    return topics[topic].partitions
+
+
+def _latest(rows: Iterable[Row]) -> dict[bytes, bytes]:
+    latest: dict[bytes, bytes] = {}
+    for key, value in rows:
+        if value is None:
+            latest.pop(key, None)
+        else:
+            latest[key] = value
+    return latest

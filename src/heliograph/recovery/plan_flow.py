@@ -301,7 +301,7 @@ def _settled(
     try:
         # Asked for a group that is not there, a broker makes the topic that groups are kept in.
         if desk.config.worker.get("group.id") in list_groups(desk.storage):
-            check_stopped(desk.config, desk.storage)
+            check_stopped(desk.config, desk.storage, desk.target)
         settled = settle_starts(desk.config, others, desk.source, desk.target, is_first=is_first)
     except (StillMirrored, StillWritten) as exc:
         return list(starts), [str(exc).rstrip(".")]
