@@ -114,9 +114,9 @@ def measure_latency(
         producer.flush(10)
         _wait_until_mirrored(running, target, remote)
         with closing(Arrivals(target, remote)) as arrivals:
-            _produce_steadily(producer, topic, rate, _WARM_UP, first=-1 - int(rate * _WARM_UP))
+            produce_steadily(producer, topic, rate, _WARM_UP, first=-1 - int(rate * _WARM_UP))
             cpu = tree.cpu_seconds()
-            sent = _produce_steadily(producer, topic, rate, seconds, first=0)
+            sent = produce_steadily(producer, topic, rate, seconds, first=0)
             cpu = tree.cpu_seconds() - cpu
             deadline = time.monotonic() + _LAST_ARRIVALS
             while time.monotonic() < deadline and arrivals.last < sent - 1:
@@ -148,7 +148,7 @@ def _wait_until_mirrored(running: Running, target: LiveCluster, remote: str) -> 
     eventually(mirrored, within=_START_LIMIT, describe=running.last_lines)
 
 
-def _produce_steadily(producer: Producer, topic: str, rate: int, seconds: float, first: int) -> int:
+def produce_steadily(producer: Producer, topic: str, rate: int, seconds: float, first: int) -> int:
     """Produce numbered and stamped records, and return how many."""
     count = int(rate * seconds)
     began = time.monotonic()

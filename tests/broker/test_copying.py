@@ -21,9 +21,9 @@ from heliograph.kafka.cluster import Cluster
 from heliograph.model import Flow, Position, StopKind, TopicPartition
 from heliograph.spark.engine import Engine
 from heliograph.wire.lease_messages import Claim, Limits
-from tests.broker.test_job import rebalance, spread
 from tests.clusters import LiveCluster, Outgoing, eventually
 from tests.counting import endpoint
+from tests.moves import is_moving, rebalance, spread
 from tests.unit.driving.engines import FakeEngine
 
 pytestmark = pytest.mark.broker
@@ -186,12 +186,7 @@ def test_a_partition_that_moves_under_load_loses_and_repeats_nothing(pair: Pair)
     for number in range(6):
         pair.produce(500 * number, 500)
         rebalance(job, plans[number % 3])
-        eventually(
-            lambda: (
-                not any(attempt.leaving for attempt in job._roster.attempts.values())
-                and all(p.holder for p in job.partitions())
-            )
-        )
+        eventually(lambda: not is_moving(job))
 
     pair.check(3000)
     assert job.tally.handovers >= 8

@@ -14,7 +14,6 @@ from heliograph.control.positions import resume_returned
 from heliograph.copying.lease import Lease, LeaseLost
 from heliograph.driving.job import FlowJob, JobOptions
 from heliograph.driving.lease_server import LeaseServer
-from heliograph.driving.loads import Loads
 from heliograph.driving.ownership import Ownership
 from heliograph.driving.partitions import Partition, Stop
 from heliograph.driving.rights import Exclusive
@@ -47,6 +46,7 @@ from heliograph.wire.lease_messages import (
 )
 from tests.clusters import LiveCluster, eventually, unique_name
 from tests.counting import endpoint
+from tests.moves import rebalance, spread
 from tests.unit.driving.engines import FakeEngine
 
 pytestmark = pytest.mark.broker
@@ -174,31 +174,6 @@ class Scene:
     def _check(self, _target: Cluster) -> None:
         if self.held is not None:
             raise FlowHeld(self.held, "2026-01-01")
-
-
-Plan = list[tuple[TopicPartition, ...]]
-
-
-class Proposal(Loads):
-    """Finds that another spread over the slices would be better."""
-
-    def __init__(self, plan: Plan) -> None:
-        super().__init__()
-        self._plan = plan
-
-    def propose(self, *_: object) -> Plan:
-        return self._plan
-
-
-def spread(job: FlowJob, plan: Plan) -> None:
-    """Say which slice has which partitions, before there are tasks."""
-    job._roster.slices = plan
-
-
-def rebalance(job: FlowJob, plan: Plan) -> None:
-    """Have a job move partitions from task to task."""
-    job._roster._loads = Proposal(plan)
-    job._roster.rebalance()
 
 
 def sleep_long(job: FlowJob) -> None:

@@ -17,8 +17,8 @@ from heliograph.errors import MirrorError
 from heliograph.model import TopicPartition
 from heliograph.wire.lease_messages import Claim
 from tests.broker.test_copying import PARTITIONS, Pair
-from tests.broker.test_job import rebalance
 from tests.clusters import LiveCluster, eventually
+from tests.moves import is_moving, rebalance
 from tests.unit.driving.engines import FakeEngine
 
 pytestmark = [pytest.mark.fault, pytest.mark.timeout(600)]
@@ -173,13 +173,7 @@ def test_partitions_that_move_while_their_broker_dies_lose_and_repeat_nothing(
         rebalance(job, plans[turn % 3])
         three.cluster.kill(leaders[turn % PARTITIONS].leader, signal.SIGKILL)
         pair.produce(1000 * turn + 500, 500)
-        eventually(
-            lambda: (
-                not any(attempt.leaving for attempt in job._roster.attempts.values())
-                and all(p.holder for p in job.partitions())
-            ),
-            60,
-        )
+        eventually(lambda: not is_moving(job), 60)
         pair.check(1000 * (turn + 1), 60)
         three.cluster.start()
         eventually(lambda: three.partition_count(pair.topic) == PARTITIONS, 60)
