@@ -70,8 +70,13 @@ class StandaloneSpark:
         return [p.pid for p in self._processes[1:] if p.poll() is None]
 
     def kill_worker(self, pid: int) -> None:
-        """End a worker as a crash would; its executors see it and end themselves, if they are up."""
+        """End a worker as a crash would; its executors see it and end themselves.
+
+        One that is only starting would not: it is waited for.
+        """
         below = children(pid)
+        started = [e for e in self.executors() if e in below]
+        eventually(lambda: all(map(_is_up, started)), 60, self.logs)
         os.kill(pid, signal.SIGKILL)
         next(p for p in self._processes if p.pid == pid).wait()
         eventually(lambda: not any(map(is_alive, below)), 60, self.logs)
@@ -139,3 +144,12 @@ def python_of(executor: int) -> list[int]:
     """Return the Python processes of an executor: its daemon and the forks of that."""
     daemons = [pid for pid in children(executor) if "heliograph.spark.daemon" in command_line(pid)]
     return [pid for daemon in daemons for pid in (daemon, *children(daemon))]
+
+
+def _is_up(executor: int) -> bool:
+    """Whether an executor takes tasks, or has ended."""
+    try:
+        log = Path(f"/proc/{executor}/cwd/stderr").read_text(errors="replace")
+    except OSError:
+        return True
+    return "Starting executor ID" in log
