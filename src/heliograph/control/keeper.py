@@ -52,17 +52,27 @@ class Keeper:
         self._store = store
         self._runs = runs
         self._complaints = complaints
+        self.lost: str | None = None
 
     def save(self, job: FlowJob, within: timedelta = SAVE, *, released: bool = False) -> None:
-        """Save positions, and before them the runs that lead up to them; `released` says that this is the end."""
+        """Save positions, and before them the runs that lead up to them; `released` says that this is the end.
+
+        Where tasks save both, in their transactions, and somebody deleted what they had saved, then `lost` says so:
+        all of it is saved by the next call, which must wait until they have stopped.
+        """
         if not job.is_sure():
             return  # another driver may have the flow, and know better
         offsets = offsets_of(job)
 
         def save_progress() -> None:
-            self._runs.save(within)
-            if not self._config.transactions:  # else writers do, with their records
+            is_other = [self._runs.restore(within), self._store.restore(within)]
+            if not self._config.transactions or self.lost is not None:
+                self._runs.save(within)
                 self._save_positions(offsets, within)
+            elif any(is_other):
+                self.lost = "what it had saved was deleted; all is saved again, and it goes on"
+            else:
+                self._runs.save(within)
 
         # Positions are only a shortcut to the target's tail. The owner's row tells a driver that stands by that this
         # one lives, whatever becomes of them.

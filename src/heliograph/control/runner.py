@@ -293,6 +293,8 @@ class FlowRunner(threading.Thread):
             if now >= save_at:
                 self._look_for_hold(desk)
                 desk.keeper.save(job)
+                if desk.keeper.lost is not None:
+                    raise MirrorError(desk.keeper.lost)
                 self._transactions.look(job, now)
                 save_at = now + save_every
             if now >= refresh_at and (config.refresh_topics_enabled or self._unknown):

@@ -67,7 +67,7 @@ class Checkpointer:
         self._target = target
         self._naming = naming_of(config)
         self._runs = RunReader(target, runs_topic(self._naming, config.flow.source))
-        self._topic = self._naming.checkpoints_topic(config.flow.source)
+        self._table = Table(target, self._naming.checkpoints_topic(config.flow.source))
         self._accepts_topic = NameFilter(config.topics, config.topics_exclude).accepts
         settings = config.checkpoints
         self._group_names = NameFilter(settings.groups, settings.groups_exclude)
@@ -125,8 +125,10 @@ class Checkpointer:
 
     def emit(self) -> Iterable[str]:
         """Write a checkpoint for every group that went on, or back, since its last one."""
-        if self._appender is None:
-            self._appender = self._open()
+        is_other = self._table.ensure(1, self._config.checkpoints.replication_factor)
+        if is_other or self._appender is None:
+            self._take_up()
+            self._appender = Appender(self._target, self._table.topic)
         troubles: list[str] = []
         if self._groups is None:
             troubles += self.refresh_groups()
@@ -144,8 +146,9 @@ class Checkpointer:
 
     def preview(self, groups: Iterable[str]) -> Outlook:
         """Return what `emit` would find and write for these groups; writes nothing, makes nothing."""
-        if self._topic in patiently(lambda: self._target.describe([self._topic])):
-            self._take_up(Table(self._target, self._topic))
+        topic = self._table.topic
+        if topic in patiently(lambda: self._target.describe([topic])):
+            self._take_up()
         outlook = self._look(groups)
         self._standing = outlook.standing
         return outlook
@@ -168,17 +171,11 @@ class Checkpointer:
         ahead = {group: self._count_ahead(offsets) for group, offsets in committed.items()}
         return Outlook(standing, tuple(news), ahead, tuple(troubles))
 
-    def _open(self) -> Appender:
-        """Make the topic if it is not there, and take up the checkpoints that are in it."""
-        table = Table(self._target, self._topic)
-        table.ensure(1, self._config.checkpoints.replication_factor)
-        self._take_up(table)
-        return Appender(self._target, self._topic)
-
-    def _take_up(self, table: Table) -> None:
+    def _take_up(self) -> None:
+        """Go on from the checkpoints that are in the topic."""
         self.last.clear()
         foreign = 0
-        for key, value in table.read().items():
+        for key, value in self._table.read().items():
             try:
                 checkpoint = decode_checkpoint(key, value)
             except CorruptRecord:
@@ -188,7 +185,7 @@ class Checkpointer:
         self._foreign = []
         if foreign:
             self._foreign.append(
-                f"{self._topic} on {self._config.flow.target} holds {foreign} records that are no "
+                f"{self._table.topic} on {self._config.flow.target} holds {foreign} records that are no "
                 "checkpoints; they are passed over. Check what else writes to this topic."
             )
 

@@ -47,6 +47,11 @@ class GroupProgress:
     def sign_as(self, author: Author) -> None:
         """A group's offsets are signed by nobody."""
 
+    def restore(self, within: timedelta) -> bool:
+        """Return whether somebody deleted what was saved: a group that is deleted is made again as it commits."""
+        del within
+        return False
+
     @property
     def is_whole(self) -> bool:
         """Whether all saved positions were read: a group's are read together."""

@@ -18,7 +18,7 @@ class Heart:
     def __init__(self, config: FlowConfig) -> None:
         self._config = config
         self._target = Cluster(config.target_admin)
-        self._topic = naming_of(config).heartbeats_topic()
+        self._table = Table(self._target, naming_of(config).heartbeats_topic())
         self._appender: Appender | None = None
 
     def chores(self) -> list[Chore]:
@@ -32,8 +32,8 @@ class Heart:
         """Write one heartbeat, making the topic if it is not there."""
         appender, self._appender = self._appender, None
         if appender is None:
-            Table(self._target, self._topic).ensure(1, self._config.heartbeats.replication_factor)
-            appender = Appender(self._target, self._topic)
+            self._table.ensure(1, self._config.heartbeats.replication_factor)
+            appender = Appender(self._target, self._table.topic)
         flow = self._config.flow
         now = time.time_ns() // 1_000_000
         row = encode_heartbeat(Heartbeat(flow.source, flow.target, now))

@@ -4,6 +4,7 @@ Connect's own file is a serialised Java map, which only Java can read; a file th
 rather than overwritten.
 """
 
+import logging
 import os
 from collections.abc import Mapping
 from datetime import timedelta
@@ -13,6 +14,8 @@ from heliograph.errors import ConfigError
 from heliograph.kafka.append import PATIENCE
 from heliograph.kafka.table import Rows
 
+log = logging.getLogger(__name__)
+
 _HEAD = "heliograph offsets 1"
 
 
@@ -21,11 +24,22 @@ class OffsetFile:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._is_written = False
 
-    def ensure(self, partitions: int, replication_factor: int) -> None:
-        """Look whether the file can be used; it need not be there."""
-        del partitions, replication_factor
+    def ensure(
+        self, partitions: int, replication_factor: int, within: timedelta = PATIENCE
+    ) -> bool:
+        """Look whether the file can be used; it need not be there.
+
+        Return whether somebody deleted it since it was written: what it held is gone.
+        """
+        del partitions, replication_factor, within
         self.read()
+        is_gone = self._is_written and not self._path.exists()
+        if is_gone:
+            log.error("%s is gone and is made again. Check who deleted it.", self._path)
+        self._is_written = self._path.exists()
+        return is_gone
 
     def read(self) -> dict[bytes, bytes]:
         try:
@@ -62,6 +76,7 @@ class OffsetFile:
                 file.flush()
                 os.fsync(file.fileno())
             beside.replace(self._path)
+            self._is_written = True
         except OSError as exc:
             raise self._unusable(str(exc)) from exc
 

@@ -32,6 +32,7 @@ class OffsetSyncWriter:
     def __init__(self, config: FlowConfig) -> None:
         self._config = config
         self._cluster = Cluster(config.offset_syncs)
+        self._table = Table(self._cluster, offset_syncs_topic(config))
         self._appender: Appender | None = None
         self._lock = threading.Lock()
         self._queue = SyncQueue(config.offset_lag_max)
@@ -59,7 +60,9 @@ class OffsetSyncWriter:
             self._queue.forget(partition)
 
     def flush(self) -> Iterable[str]:
-        """Write the newest pair of every partition that went on."""
+        """Write the newest pair of every partition that went on, or of all if somebody deleted the topic."""
+        if self._ensure():
+            self._appender = None
         with self._lock:
             self._queue.promote()
         return self.fire()
@@ -67,11 +70,9 @@ class OffsetSyncWriter:
     def fire(self) -> Iterable[str]:
         """Write the syncs that are due, making the topic if it is not there."""
         appender, self._appender = self._appender, None
-        topic = offset_syncs_topic(self._config)
         if appender is None:
-            table = Table(self._cluster, topic)
-            table.ensure(1, self._config.offset_syncs_replication_factor)
-            appender = Appender(self._cluster, topic)
+            self._ensure()
+            appender = Appender(self._cluster, self._table.topic)
         with self._lock:
             due = self._queue.due()
         if due:
@@ -84,3 +85,11 @@ class OffsetSyncWriter:
                 raise
         self._appender = appender
         return ()
+
+    def _ensure(self) -> bool:
+        """Make the topic if it is not there; return whether somebody deleted the one that was written to."""
+        is_other = self._table.ensure(1, self._config.offset_syncs_replication_factor)
+        if is_other:
+            with self._lock:
+                self._queue.repeat()
+        return is_other

@@ -1,6 +1,5 @@
 """How far a flow is, kept where MM2 keeps it: the Connect offsets topic, or a standalone worker's file."""
 
-import logging
 import time
 from collections.abc import Mapping
 from datetime import timedelta
@@ -22,8 +21,6 @@ from heliograph.wire.connect_records import (
     encode_source_key,
     encode_source_offset,
 )
-
-log = logging.getLogger(__name__)
 
 _LEAST = 0.2
 
@@ -111,12 +108,7 @@ class ProgressStore:
         rows: dict[bytes, bytes | None] = {
             self._key(p): encode_source_offset(at) for p, at in changed.items()
         }
-        try:
-            self._table.write(rows, within)
-        except KafkaFault as exc:
-            if exc.error == "UNKNOWN_TOPIC_OR_PARTITION":
-                self._make_again()
-            raise
+        self._table.write(rows, within)
         self._saved.update(changed)
 
     def save_each(
@@ -137,11 +129,16 @@ class ProgressStore:
                 unsaved |= dict.fromkeys(lot, f"its position cannot be saved: {exc}")
         return unsaved
 
-    def _make_again(self) -> None:
-        """Make a topic that somebody deleted, and have all that is known saved next time."""
-        log.error("%s is gone and is made again. Check who deleted it.", self.topics()[0])
-        self._saved.clear()
-        self.ensure()
+    def restore(self, within: timedelta) -> bool:
+        """Make the topic again if somebody deleted it, and have all that is known saved next time.
+
+        Return whether somebody did.
+        """
+        storage = self._config.offset_storage
+        is_other = self._table.ensure(storage.partitions, storage.replication_factor, within)
+        if is_other:
+            self._saved.clear()
+        return is_other
 
 
 def open_progress(storage: Cluster, config: FlowConfig) -> ProgressStore | GroupProgress:

@@ -10,7 +10,6 @@ from collections.abc import Container, Iterable, Mapping
 from datetime import timedelta
 
 from heliograph.config.flow import FlowConfig
-from heliograph.errors import KafkaFault
 from heliograph.flows.source import naming_of
 from heliograph.kafka.append import PATIENCE
 from heliograph.kafka.author import Author
@@ -199,22 +198,21 @@ class RunStore:
             self._changed.clear()
         if not self._unsaved:
             return
-        try:
-            self._table.write(self._unsaved, within)
-        except KafkaFault as exc:
-            if exc.error == "UNKNOWN_TOPIC_OR_PARTITION":
-                self._make_again()
-            raise
+        self._table.write(self._unsaved, within)
         self._unsaved.clear()
 
-    def _make_again(self) -> None:
-        """Make a topic that somebody deleted, and have all that is known saved next time."""
-        log.error("%s is gone and is made again. Check who deleted it.", self._table.topic)
-        self.ensure()
-        with self._lock:
-            for partition, found in self._maps.items():
-                found.touch_all()
-                self._changed.add(partition)
+    def restore(self, within: timedelta) -> bool:
+        """Make the topic again if somebody deleted it, and have all that is known saved next time.
+
+        Return whether somebody did.
+        """
+        is_other = self._table.ensure(1, self._replication_factor, within)
+        if is_other:
+            with self._lock:
+                for partition, found in self._maps.items():
+                    found.touch_all()
+                    self._changed.add(partition)
+        return is_other
 
 
 class NoRuns(RunStore):
@@ -240,6 +238,9 @@ class NoRuns(RunStore):
 
     def save(self, within: timedelta = PATIENCE) -> None:
         pass
+
+    def restore(self, within: timedelta) -> bool:  # noqa: ARG002
+        return False
 
 
 def open_runs(target: Cluster, config: FlowConfig) -> RunStore:

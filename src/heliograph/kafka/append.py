@@ -94,6 +94,10 @@ class Appender:
         self._refused.clear()
         self._partitions = 0
 
+    def give_up(self) -> None:
+        """Take note that the topic is not the one that was written to."""
+        self._fail([TopicPartition(self.topic, index) for index in range(self._partitions)])
+
     def _fail(self, places: Iterable[TopicPartition]) -> None:
         self.close()
         if self.author is not None:

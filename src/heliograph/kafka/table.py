@@ -1,8 +1,10 @@
 """A compacted topic as a table: read whole, written by key."""
 
+import logging
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import timedelta
 from typing import NamedTuple
+from uuid import UUID
 
 from heliograph.errors import KafkaFault
 from heliograph.kafka.append import PATIENCE, Appender, Row
@@ -13,6 +15,8 @@ from heliograph.kafka.rows import read_partitions
 from heliograph.kafka.topics import await_topics, create_topic
 from heliograph.model import TopicPartition
 from heliograph.wire.primitives import partition_for_key
+
+log = logging.getLogger(__name__)
 
 _OPEN = timedelta(seconds=90)  # longer than transactions of ours may be open
 
@@ -31,6 +35,7 @@ class Table:
         self._cluster = cluster
         self.topic = topic
         self._appender = Appender(cluster, topic)
+        self._topic_id: UUID | None = None
 
     def sign_as(self, author: Author) -> None:
         """Write as a fenced author from now on."""
@@ -42,9 +47,13 @@ class Table:
         replication_factor: int,
         within: timedelta = PATIENCE,
         config: Mapping[str, str] | None = None,
-    ) -> None:
-        """Create the topic if it is not there; `config` are settings beside its cleanup policy."""
-        if self.topic not in patiently(lambda: self._cluster.describe([self.topic]), within):
+    ) -> bool:
+        """Create the topic if it is not there; `config` are settings beside its cleanup policy.
+
+        Return whether it is another one than at the last call: what was written to it is gone.
+        """
+        topic_id = self._find_id(within)
+        if topic_id is None:
             settings = {**(config or {}), "cleanup.policy": "compact"}
             patiently(
                 lambda: create_topic(
@@ -53,6 +62,18 @@ class Table:
                 within,
             )
             await_topics(self._cluster, {self.topic: partitions})
+            topic_id = self._find_id(within)
+        # Before Kafka 2.8 topics have no id: there, one that others have made again meanwhile is not noticed.
+        is_other = self._topic_id not in (None, topic_id)
+        if is_other:
+            log.error("%s is gone and is made again. Check who deleted it.", self.topic)
+            self._appender.give_up()
+        self._topic_id = topic_id
+        return is_other
+
+    def _find_id(self, within: timedelta) -> UUID | None:
+        found = patiently(lambda: self._cluster.describe([self.topic]), within).get(self.topic)
+        return None if found is None else found.topic_id
 
     def read(self) -> dict[bytes, bytes]:
         """Return the latest value of every key, up to the end as it is now; a deleted key is absent.

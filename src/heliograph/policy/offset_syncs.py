@@ -108,6 +108,10 @@ class SyncQueue:
         firsts = {s.partition: s for s in wanted if self._taken_first.get(s.partition) == s}
         self._first = {**self._first, **firsts}
 
+    def repeat(self) -> None:
+        """Let the newest sync of every partition that was sent wait again: nobody has it any more."""
+        self._pending = {**self._taken, **self._pending}
+
     def forget(self, partition: TopicPartition) -> None:
         for per_partition in (
             self._states,
