@@ -1,4 +1,4 @@
-"""Somebody deletes the topics that a mirror keeps its own state in, while nothing is copied."""
+"""Somebody deletes the topics that a mirror keeps its own state in."""
 
 from pathlib import Path
 
@@ -6,6 +6,7 @@ import pytest
 
 from tests.clusters import LiveCluster, Outgoing, eventually
 from tests.contract.brokers import commit
+from tests.load import SteadyLoad
 from tests.mirrors import Mirror, flow_properties, unique_alias
 
 pytestmark = pytest.mark.spark
@@ -20,10 +21,25 @@ def delete(cluster: LiveCluster, names: list[str]) -> None:
     eventually(lambda: cluster.topics().isdisjoint(names))
 
 
-@pytest.mark.parametrize("once", ["idempotent", "transactions"])
-def test_own_topics_that_are_deleted_are_made_again_whole_though_nothing_is_copied(
-    source: LiveCluster, target: LiveCluster, tmp_path: Path, once: str
+def held(cluster: LiveCluster, name: str) -> set[bytes | None]:
+    """Return the keys that have a value."""
+    if not cluster.partition_count(name):
+        return set()
+    return {key for key, value in {r.key: r.value for r in cluster.consume(name)}.items() if value}
+
+
+def values(cluster: LiveCluster, name: str) -> list[bytes]:
+    if not cluster.partition_count(name):
+        return []
+    return sorted(r.value or b"" for r in cluster.consume(name))
+
+
+@pytest.mark.parametrize("rate", [0, 200])
+@pytest.mark.parametrize("support", ["disabled", "enabled"])
+def test_own_topics_that_are_deleted_are_made_again_whole(
+    source: LiveCluster, target: LiveCluster, tmp_path: Path, support: str, rate: int
 ) -> None:
+    """One partition is quiet meanwhile, or all are; a start after a crash finds what it needs."""
     a, b, group = unique_alias("A"), unique_alias("B"), unique_alias("g")
     topic = source.create_topic(PARTITIONS)
     remote = f"{a}.{topic}"
@@ -39,27 +55,16 @@ def test_own_topics_that_are_deleted_are_made_again_whole_though_nothing_is_copi
         (b, target.bootstrap),
         topic,
         emit_checkpoints_interval_seconds="1",
-        offset_flush_interval_ms="1000",
         groups=group,
-        **({"exactly_once_source_support": "enabled"} if once == "transactions" else {}),
     )
+    properties[f"{b}.offset.flush.interval.ms"] = "1000"
+    properties[f"{b}.exactly.once.source.support"] = support
 
-    with Mirror(tmp_path, properties) as mirror:
-
-        def held(cluster: LiveCluster, name: str) -> set[bytes | None]:
-            if not cluster.partition_count(name):
-                return set()
-            return {r.key for r in cluster.consume(name) if r.value is not None}
-
-        def copied() -> list[bytes]:
-            if not target.partition_count(remote):
-                return []
-            return sorted(r.value or b"" for r in target.consume(remote))
-
-        eventually(lambda: len(copied()) == 30, STARTING, mirror.tail)
+    load = SteadyLoad(source, topic, PARTITIONS - 1, rate=rate)
+    with Mirror(tmp_path, properties) as mirror, load:
         kept = {(c, n): c for c, names in own.items() for n in names if n != "heartbeats"}
         for cluster, name in kept:
-            eventually(lambda: held(cluster, name), 30, mirror.tail)  # noqa: B023 - called at once
+            eventually(lambda: held(cluster, name), STARTING, mirror.tail)  # noqa: B023 - called at once
         eventually(lambda: len(held(target, saved[0])) == PARTITIONS, 30, mirror.tail)
         before = {(c, n): held(c, n) for c, n in kept}
 
@@ -68,11 +73,14 @@ def test_own_topics_that_are_deleted_are_made_again_whole_though_nothing_is_copi
 
         for (cluster, name), keys in before.items():
             eventually(lambda: keys <= held(cluster, name), 60, mirror.tail)  # noqa: B023 - called at once
+        for name in saved:
             assert mirror.lines(f"{name} is gone and is made again")
-        eventually(lambda: "heartbeats" in target.topics(), 30, mirror.tail)
+        eventually(lambda: "heartbeats" in target.topics(), 60, mirror.tail)
 
         mirror.kill()
-        source.produce(topic, [Outgoing(b"later", partition=0)])
         mirror.start()
-        eventually(lambda: b"later" in copied(), STARTING, mirror.tail)
-        assert copied() == sorted([b"later", *(b"%d" % i for i in range(30))])
+        load.stop()
+        source.produce(topic, [Outgoing(b"later", partition=PARTITIONS - 1)])
+        expected = values(source, topic)
+        eventually(lambda: len(values(target, remote)) >= len(expected), STARTING, mirror.tail)
+        assert values(target, remote) == expected

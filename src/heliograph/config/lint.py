@@ -142,7 +142,9 @@ def _bare_note(key: str, clusters: Collection[str]) -> str | None:
 
 def _misplaced_note(key: str, clusters: Collection[str]) -> str | None:
     """Say where a bare key belongs that only counts with a prefix."""
-    if key in WORKER_KEYS or key.startswith(_CLIENTS):
+    if key in WORKER_KEYS:
+        return f"ignored without a cluster; write TARGET.{key}"
+    if key.startswith(_CLIENTS):
         return f"ignored without a cluster; write {next(iter(clusters), 'A')}.{key}"
     if key in FLOW_KEYS or key.startswith(_OPEN_IN_CONNECTOR):
         return f"ignored without a flow; write SOURCE->TARGET.{key}"

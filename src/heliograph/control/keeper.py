@@ -65,11 +65,11 @@ class Keeper:
         offsets = offsets_of(job)
 
         def save_progress() -> None:
-            is_other = [self._runs.restore(within), self._store.restore(within)]
+            is_empty = [self._runs.restore(within), self._store.restore(within)]
             if not self._config.transactions or self.lost is not None:
                 self._runs.save(within)
                 self._save_positions(offsets, within)
-            elif any(is_other):
+            elif any(is_empty):
                 self.lost = "what it had saved was deleted; all is saved again, and it goes on"
             else:
                 self._runs.save(within)

@@ -224,6 +224,7 @@ class FlowRunner(threading.Thread):
             self._known = self._tenure.load(store)
             runs.load()
             upkeep = TopicUpkeep(self._config)
+            upkeep.syncs.recall(runs.last_places())
             job = self._open_job(runs, upkeep, shared)
             keeper = Keeper(self._config, self._tenure, store, runs, self._complaints)
             desk = _Desk(source, target, store, runs, holds, upkeep, job, keeper)

@@ -125,8 +125,8 @@ class Checkpointer:
 
     def emit(self) -> Iterable[str]:
         """Write a checkpoint for every group that went on, or back, since its last one."""
-        is_other = self._table.ensure(1, self._config.checkpoints.replication_factor)
-        if is_other or self._appender is None:
+        is_empty = self._table.ensure(1, self._config.checkpoints.replication_factor)
+        if is_empty or self._appender is None:
             self._take_up()
             self._appender = Appender(self._target, self._table.topic)
         troubles: list[str] = []

@@ -1,7 +1,7 @@
 """The offset syncs of a flow: a few true pairs per partition, for MirrorMaker 2's own tools."""
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import timedelta
 
 from heliograph.config.flow import FlowConfig
@@ -54,6 +54,12 @@ class OffsetSyncWriter:
         with self._lock:
             self._queue.note(partition, runs)
 
+    def recall(self, places: Mapping[TopicPartition, tuple[int, int]]) -> None:
+        """Take in where the last records of an earlier start are, for a topic that is not there any more."""
+        with self._lock:
+            for partition, (upstream, downstream) in places.items():
+                self._queue.recall(partition, upstream, downstream)
+
     def forget(self, partition: TopicPartition) -> None:
         """Begin anew with a partition. For any thread."""
         with self._lock:
@@ -87,9 +93,9 @@ class OffsetSyncWriter:
         return ()
 
     def _ensure(self) -> bool:
-        """Make the topic if it is not there; return whether somebody deleted the one that was written to."""
-        is_other = self._table.ensure(1, self._config.offset_syncs_replication_factor)
-        if is_other:
+        """Make the topic if it is not there; return whether what was written to it is gone."""
+        is_empty = self._table.ensure(1, self._config.offset_syncs_replication_factor)
+        if is_empty:
             with self._lock:
                 self._queue.repeat()
-        return is_other
+        return is_empty

@@ -135,10 +135,10 @@ class ProgressStore:
         Return whether somebody did.
         """
         storage = self._config.offset_storage
-        is_other = self._table.ensure(storage.partitions, storage.replication_factor, within)
-        if is_other:
+        is_empty = self._table.ensure(storage.partitions, storage.replication_factor, within)
+        if is_empty:
             self._saved.clear()
-        return is_other
+        return is_empty
 
 
 def open_progress(storage: Cluster, config: FlowConfig) -> ProgressStore | GroupProgress:

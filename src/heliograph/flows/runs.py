@@ -167,6 +167,16 @@ class RunStore:
         with self._lock:
             return [p for p, found in self._maps.items() if len(found) > 1]
 
+    def last_places(self) -> dict[TopicPartition, tuple[int, int]]:
+        """Return where the last record of each partition is, on either side."""
+        with self._lock:
+            ends = {partition: found.end for partition, found in self._maps.items()}
+        return {
+            partition: (end.upstream_end - 1, end.downstream_end - 1)
+            for partition, end in ends.items()
+            if end is not None and end.length
+        }
+
     def topics_known(self) -> set[str]:
         """Return the source topics of which runs are kept."""
         with self._lock:
@@ -206,13 +216,13 @@ class RunStore:
 
         Return whether somebody did.
         """
-        is_other = self._table.ensure(1, self._replication_factor, within)
-        if is_other:
+        is_empty = self._table.ensure(1, self._replication_factor, within)
+        if is_empty:
             with self._lock:
                 for partition, found in self._maps.items():
                     found.touch_all()
                     self._changed.add(partition)
-        return is_other
+        return is_empty
 
 
 class NoRuns(RunStore):

@@ -50,10 +50,11 @@ class Table:
     ) -> bool:
         """Create the topic if it is not there; `config` are settings beside its cleanup policy.
 
-        Return whether it is another one than at the last call: what was written to it is gone.
+        Return whether nothing is in it of what was written before: it was made now, or since the last call.
         """
         topic_id = self._find_id(within)
-        if topic_id is None:
+        is_made = topic_id is None
+        if is_made:
             settings = {**(config or {}), "cleanup.policy": "compact"}
             patiently(
                 lambda: create_topic(
@@ -69,7 +70,7 @@ class Table:
             log.error("%s is gone and is made again. Check who deleted it.", self.topic)
             self._appender.give_up()
         self._topic_id = topic_id
-        return is_other
+        return is_made or is_other
 
     def _find_id(self, within: timedelta) -> UUID | None:
         found = patiently(lambda: self._cluster.describe([self.topic]), within).get(self.topic)

@@ -108,8 +108,12 @@ class SyncQueue:
         firsts = {s.partition: s for s in wanted if self._taken_first.get(s.partition) == s}
         self._first = {**self._first, **firsts}
 
+    def recall(self, partition: TopicPartition, upstream: int, downstream: int) -> None:
+        """Take in a pair that an earlier start of the flow has known."""
+        self._taken[partition] = OffsetSync(partition, upstream, downstream)
+
     def repeat(self) -> None:
-        """Let the newest sync of every partition that was sent wait again: nobody has it any more."""
+        """Let the newest sync of every partition wait again: those that were sent are gone."""
         self._pending = {**self._taken, **self._pending}
 
     def forget(self, partition: TopicPartition) -> None:

@@ -305,7 +305,7 @@ WARNINGS = [
     ),
     (
         "offset.flush.interval.ms=1",
-        "offset.flush.interval.ms: ignored without a cluster; write A.offset.flush.interval.ms",
+        "offset.flush.interval.ms: ignored without a cluster; write TARGET.offset.flush.interval.ms",
     ),
     (
         "consumer.isolation.level=x",
