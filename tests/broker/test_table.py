@@ -17,7 +17,7 @@ from heliograph.flows.runs import RunStore
 from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.table import Table
 from heliograph.model import Position, TopicPartition
-from tests.clusters import LiveCluster, Outgoing, start_live_cluster
+from tests.clusters import LiveCluster, Outgoing, eventually, start_live_cluster
 from tests.counting import endpoint
 from tests.guarded import GuardedCluster
 from tests.processes import freeze
@@ -48,6 +48,24 @@ def test_a_table_that_is_made_is_compacted_and_made_once(guarded: GuardedCluster
         Table(cluster, name).ensure(3, 1)
         Table(cluster, name).ensure(5, 1)
     assert guarded.partition_count(name) == 3
+
+
+def test_a_table_that_was_deleted_is_noticed_also_where_another_has_made_it_again(
+    target: LiveCluster,
+) -> None:
+    name = f"table-{uuid.uuid4().hex}"
+    with closing(Cluster(endpoint(target))) as cluster:
+        table = Table(cluster, name)
+        assert table.ensure(1, 1)
+        assert not table.ensure(1, 1)
+        table.write({b"a": b"1"})
+        target.admin.delete_topics([name])[name].result(timeout=30)
+        eventually(lambda: name not in target.topics())
+        Table(cluster, name).ensure(1, 1)
+        assert table.ensure(1, 1)
+        assert not table.ensure(1, 1)
+        table.write({b"b": b"2"})
+        assert table.read() == {b"b": b"2"}
 
 
 def test_a_cluster_that_does_not_answer_is_told(

@@ -166,3 +166,18 @@ def test_a_forgotten_partition_begins_anew() -> None:
     assert queue.due() == []
     queue.note(P0, [(2, 2, 1)])
     assert queue.due() == [OffsetSync(P0, 2, 2)]
+
+
+def test_where_the_topic_is_gone_the_newest_sync_of_each_partition_waits_again() -> None:
+    queue = SyncQueue(0)
+    queue.recall(P0, 41, 17)
+    queue.recall(P2, 5, 5)
+    queue.note(P1, [(0, 0, 3)])
+    queue.due()
+    queue.note(P2, [(6, 6, 1)])
+    queue.repeat()
+    assert sorted(queue.due(), key=lambda sync: sync.partition) == [
+        OffsetSync(P0, 41, 17),
+        OffsetSync(P1, 2, 2),
+        OffsetSync(P2, 6, 6),
+    ]
