@@ -357,7 +357,7 @@ def test_a_python_command_lives_a_connectors_whole_life(
     assert flow.target.end_offsets(remote) == reached
     kc.say("resume", mirror)
     wait("RUNNING")
-    assert len(kc.ask("list-tasks", mirror)) == 1
+    eventually(lambda: len(kc.ask("list-tasks", mirror)) == 1, CHANGE, server.tail)
     flow.wait(server)
 
     assert kc.say("status", "nobody").startswith("404 Client Error")
