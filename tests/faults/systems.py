@@ -37,7 +37,7 @@ class Copier(Protocol):
 
 
 def _jvm(pid: int) -> int:
-    return next(p for p in tree(pid) if "SparkSubmit" in command_line(p))
+    return next(p for p in tree(pid) if "org.apache.spark." in command_line(p))
 
 
 def _cpu_time(pid: int) -> int:
