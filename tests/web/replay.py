@@ -156,11 +156,16 @@ def _differences(theirs: Any, ours: Any, at: str) -> Iterator[str]:
                 yield f"{at}.{key} only with {'Connect' if key in theirs else 'us'}"
             else:
                 yield from _differences(theirs[key], ours[key], f"{at}.{key}")
-    elif isinstance(theirs, list) and isinstance(ours, list) and len(theirs) == len(ours):
-        for index, (their, our) in enumerate(zip(theirs, ours, strict=True)):
+    elif isinstance(theirs, list) and isinstance(ours, list) and _is_as_many(theirs, ours, at):
+        for index, (their, our) in enumerate(zip(theirs, ours, strict=False)):
             yield from _differences(their, our, f"{at}[{index}]")
     elif theirs != ours:
         yield f"{at}: {theirs!r} and {ours!r}"
+
+
+def _is_as_many(theirs: list[Any], ours: list[Any], at: str) -> bool:
+    """Whether lists have one length; we may have fewer tasks than Connect, one at least: see ADR 0007, tasks.max."""
+    return len(theirs) == len(ours) or (at.endswith(".tasks") and 0 < len(ours) < len(theirs))
 
 
 def _shape(value: Any, key: str = "") -> Any:
