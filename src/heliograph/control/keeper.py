@@ -6,6 +6,7 @@ from datetime import timedelta
 
 from heliograph.config.flow import FlowConfig
 from heliograph.control.positions import offsets_of
+from heliograph.control.salvage import Salvage
 from heliograph.control.tenure import Tenure
 from heliograph.driving.job import FlowJob
 from heliograph.errors import FlowFenced, KafkaFault, MirrorError
@@ -18,6 +19,7 @@ from heliograph.wire.connect_records import SourceOffset
 log = logging.getLogger(__name__)
 
 SAVE = timedelta(seconds=3)
+_LOST = "what it had saved was deleted; all is saved again, and it goes on"
 
 
 class Complaints:
@@ -52,32 +54,49 @@ class Keeper:
         self._store = store
         self._runs = runs
         self._complaints = complaints
-        self.lost: str | None = None
+        self._is_lost = False
 
-    def save(self, job: FlowJob, within: timedelta = SAVE, *, released: bool = False) -> None:
-        """Save positions, and before them the runs that lead up to them; `released` says that this is the end.
+    def save(self, job: FlowJob) -> None:
+        """Save positions, and before them the runs that lead up to them.
 
-        Where tasks save both, in their transactions, and somebody deleted what they had saved, then `lost` says so:
-        all of it is saved by the next call, which must wait until they have stopped.
+        Where somebody deleted a topic of these, it is made again, and all is saved. Where tasks save both, in their
+        transactions, that must wait until they have ended, and this raises.
         """
         if not job.is_sure():
             return  # another driver may have the flow, and know better
+        self._try(job, "progress", self._restore)
+        if not self._is_lost:
+            self._save(job, SAVE)
+        self._try(job, "the owner", lambda: self._tenure.record(SAVE))
+        if self._is_lost:
+            raise MirrorError(_LOST)
+
+    def save_last(self, job: FlowJob, within: timedelta, *, released: bool) -> Salvage | None:
+        """Save what is left when tasks have ended; `released` says that the flow is nobody's then.
+
+        Return what the next start must save, when nothing can be committed beside it.
+        """
+        if not job.is_sure():
+            return None
+        if not self._is_lost:
+            self._save(job, within)
+        self._try(job, "the owner", lambda: self._tenure.record(within, released=released))
+        return Salvage.of(job, self._runs) if self._is_lost else None
+
+    def _restore(self) -> None:
+        is_empty = [self._runs.restore(SAVE), self._store.restore(SAVE)]
+        self._is_lost = any(is_empty) and self._config.transactions
+
+    def _save(self, job: FlowJob, within: timedelta) -> None:
+        """Save what this driver saves: positions are only a shortcut to the target's tail."""
         offsets = offsets_of(job)
 
-        def save_progress() -> None:
-            is_empty = [self._runs.restore(within), self._store.restore(within)]
-            if not self._config.transactions or self.lost is not None:
-                self._runs.save(within)
+        def save() -> None:
+            self._runs.save(within)
+            if not self._config.transactions:  # else tasks do, with their records
                 self._save_positions(offsets, within)
-            elif any(is_empty):
-                self.lost = "what it had saved was deleted; all is saved again, and it goes on"
-            else:
-                self._runs.save(within)
 
-        # Positions are only a shortcut to the target's tail. The owner's row tells a driver that stands by that this
-        # one lives, whatever becomes of them.
-        self._try(job, "progress", save_progress)
-        self._try(job, "the owner", lambda: self._tenure.record(within, released=released))
+        self._try(job, "progress", save)
 
     def _try(self, job: FlowJob, what: str, save: Callable[[], None]) -> None:
         """Save something; what cannot be saved now is saved next time."""

@@ -23,6 +23,7 @@ from heliograph.control.open_transactions import OpenTransactions
 from heliograph.control.patience import DRAIN, LAST_SAVE, UPKEEP
 from heliograph.control.positions import offsets_of, open_partition, resume_returned
 from heliograph.control.pruning import Pruning
+from heliograph.control.salvage import Salvage
 from heliograph.control.spreads import Spreads
 from heliograph.control.tenure import Tenure
 from heliograph.driving.hands import Rights
@@ -118,10 +119,9 @@ class FlowRunner(threading.Thread):
         self._tenure = Tenure(config)
         self._transactions = OpenTransactions(config)
         self._unknown: dict[TopicPartition, str] = {}  # why partitions cannot begin yet
-        self._unclaimed: set[TopicPartition] = (
-            set()
-        )  # remote partitions to be fenced, although we made them
+        self._unclaimed: set[TopicPartition] = set()  # to be fenced, although we made them
         self._pruning = Pruning(config.flow)
+        self._salvage: Salvage | None = None
 
     def run(self) -> None:
         """Work until stopped, with a growing pause after each failure. The supervisor's thread target."""
@@ -221,8 +221,7 @@ class FlowRunner(threading.Thread):
             if not self._tenure.take(target, storage, store, runs, is_ready):
                 return
             shared = self._settle(target, runs)
-            self._known = self._tenure.load(store)
-            runs.load()
+            self._load(store, runs)
             upkeep = TopicUpkeep(self._config)
             upkeep.syncs.recall(runs.last_places())
             job = self._open_job(runs, upkeep, shared)
@@ -244,7 +243,7 @@ class FlowRunner(threading.Thread):
                 self._tenure.stop()
                 if self._fatal is None:  # else the positions are somebody else's now
                     over = drained and self._stopping.is_set()
-                    desk.keeper.save(job, LAST_SAVE, released=over)
+                    self._salvage = desk.keeper.save_last(job, LAST_SAVE, released=over)
                 if not drained and self._fatal is None:
                     log.warning(
                         "flow=%s stopped before all it had read was written. Nothing is lost: "
@@ -254,6 +253,14 @@ class FlowRunner(threading.Thread):
         finally:
             for cluster in (source, target, storage):
                 cluster.close()
+
+    def _load(self, store: ProgressStore | GroupProgress, runs: RunStore) -> None:
+        """Read what is saved, and save what the last start could not."""
+        self._known = self._tenure.load(store)
+        runs.load()
+        if self._salvage is not None:
+            self._known |= self._salvage.put_back(self._known, store, runs)
+            self._salvage = None
 
     def _await_spark(self) -> bool:
         """Wait until Spark is up, and return whether it is: not if the flow is to stop."""
@@ -294,8 +301,6 @@ class FlowRunner(threading.Thread):
             if now >= save_at:
                 self._look_for_hold(desk)
                 desk.keeper.save(job)
-                if desk.keeper.lost is not None:
-                    raise MirrorError(desk.keeper.lost)
                 self._transactions.look(job, now)
                 save_at = now + save_every
             if now >= refresh_at and (config.refresh_topics_enabled or self._unknown):

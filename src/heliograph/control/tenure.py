@@ -190,6 +190,7 @@ class _Positions:
 
         def fence_more(partitions: list[TopicPartition]) -> None:
             author.identity = fence(storage, name, partitions, author.identity)
+            author.give_up(places.good)  # they know another epoch
 
         author = Author(fence(storage, name, places.good), renew)
         return cls(storage, places, author, fence_more)

@@ -6,8 +6,10 @@ that a successor that starts at a saved position finds out the rest from the tar
 
 import logging
 import threading
+import time
 from collections.abc import Container, Iterable, Mapping
 from datetime import timedelta
+from itertools import islice
 
 from heliograph.config.flow import FlowConfig
 from heliograph.flows.source import naming_of
@@ -21,6 +23,9 @@ from heliograph.policy.runs import RunMap, read_run_maps
 from heliograph.wire.run_records import encode_segment_key
 
 log = logging.getLogger(__name__)
+
+_ROWS = 1000  # that are written at a time: what is saved stays saved where the rest must wait
+_LEAST = 0.2
 
 
 class RunStore:
@@ -206,10 +211,32 @@ class RunStore:
                     self._unsaved.pop(key, None)  # what is deleted and made again keeps its order
                     self._unsaved[key] = value
             self._changed.clear()
-        if not self._unsaved:
-            return
-        self._table.write(self._unsaved, within)
-        self._unsaved.clear()
+        until = time.monotonic() + within.total_seconds()
+        while self._unsaved:
+            some = dict(islice(self._unsaved.items(), _ROWS))
+            left = max(until - time.monotonic(), _LEAST)
+            self._table.write(some, timedelta(seconds=left))
+            for key in some:
+                del self._unsaved[key]
+
+    def rows(self) -> dict[bytes, bytes]:
+        """Return all that is known, as it is saved."""
+        with self._lock:
+            for found in self._maps.values():
+                found.touch_all()
+            return {
+                encode_segment_key(partition, upstream): value
+                for partition, found in self._maps.items()
+                for upstream, value in found.take_changes().items()
+                if value is not None
+            }
+
+    def fill(self, rows: Mapping[bytes, bytes]) -> None:
+        """Save rows of an earlier start where there are none now, and read what is saved again."""
+        there = self._table.read()
+        self._unsaved.update({key: value for key, value in rows.items() if key not in there})
+        self.save()
+        self.load()
 
     def restore(self, within: timedelta) -> bool:
         """Make the topic again if somebody deleted it, and have all that is known saved next time.

@@ -53,10 +53,10 @@ class Table:
         Return whether nothing is in it of what was written before: it was made now, or since the last call.
         """
         topic_id = self._find_id(within)
-        is_made = topic_id is None
-        if is_made:
+        is_made = False
+        if topic_id is None:  # or a broker that has just started does not know it yet
             settings = {**(config or {}), "cleanup.policy": "compact"}
-            patiently(
+            is_made = patiently(
                 lambda: create_topic(
                     self._cluster, self.topic, partitions, replication_factor, settings
                 ),

@@ -80,11 +80,13 @@ def create_topic(
     partitions: int,
     replication_factor: int,
     config: Mapping[str, str] | None = None,
-) -> None:
-    """Create a topic, or raise; one that exists already is left as it is."""
+) -> bool:
+    """Create a topic, or raise; one that exists already is left as it is. Return whether it was made."""
     new = NewTopic(name, partitions, replication_factor, config or {})
-    for refusal in create_topics(cluster, [new]).refused.values():
+    created = create_topics(cluster, [new])
+    for refusal in created.refused.values():
         raise refusal
+    return name in created.made
 
 
 def await_topics(
