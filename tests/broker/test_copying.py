@@ -11,6 +11,7 @@ import pytest
 
 from heliograph.copying.lease import LeaseLost
 from heliograph.copying.task import copy
+from heliograph.driving.hands import Rights
 from heliograph.driving.job import FlowJob, JobOptions
 from heliograph.driving.lease_server import LeaseServer
 from heliograph.driving.ownership import Ownership
@@ -81,7 +82,7 @@ class Pair:
                 slices,
             ),
             self.leases,
-            Exclusive(self.ownership),
+            self.rights(),
             on_fatal=lambda kind, reason: self.failures.append(f"{kind}: {reason}"),
             on_runs=self._note_runs,
         )
@@ -92,6 +93,9 @@ class Pair:
         job.start(cast("Engine", self.engine))
         self.stack.callback(lambda: job.stop(timedelta(seconds=20)))
         return job
+
+    def rights(self) -> Rights:
+        return Exclusive(self.ownership)
 
     def copy(self, claim: Claim) -> None:
         """Do what Spark has a worker do."""

@@ -47,9 +47,10 @@ class Commits:
         self._book = _Book(Cluster(target), ledger, identity)
         self._maps: dict[int, RunMap] = {}
         self._joined: set[TopicPartition] = set()
-        self._errand: Errand[None] | None = None
-        self._on_done: Callable[[], None] = lambda: None
+        self._errand: Errand[Mapping[TopicPartition, str]] | None = None
+        self._on_done: Callable[[Mapping[TopicPartition, str]], None] = lambda _: None
         self._opened_at = 0.0
+        self._is_closed = False
 
     @property
     def is_busy(self) -> bool:
@@ -68,10 +69,20 @@ class Commits:
         """Whether some partition does not take part yet."""
         return not remotes <= self._joined
 
-    def join(self, remotes: set[TopicPartition]) -> None:
-        """Let partitions take part; it is done when `settle` says so."""
+    def join(
+        self,
+        remotes: set[TopicPartition],
+        on_refused: Callable[[Mapping[TopicPartition, str]], None],
+    ) -> None:
+        """Let partitions take part; it is done when `settle` says so. `on_refused` hears which must not, and why."""
         new = sorted(remotes - self._joined)
-        self._start(lambda: self._book.transactions.join(new), lambda: self._note_joined(new))
+
+        def done(refused: Mapping[TopicPartition, str]) -> None:
+            self._note_joined([remote for remote in new if remote not in refused])
+            if refused:
+                on_refused(refused)
+
+        self._start(lambda: self._book.transactions.join(new), done)
 
     def commit(
         self, slots: Mapping[int, Slot], news: Sequence[SlotWritten], on_done: Callable[[], None]
@@ -81,7 +92,7 @@ class Commits:
         Everything that was offered must be stored.
         """
 
-        def done() -> None:
+        def done(_: Mapping[TopicPartition, str]) -> None:
             self._joined.clear()
             on_done()
 
@@ -96,11 +107,12 @@ class Commits:
         errand = self._errand
         if errand is not None and errand.is_over:
             self._errand = None
-            errand.result()
-            self._on_done()
+            self._on_done(errand.result())
 
     def close(self) -> None:
-        if self._errand is None:
+        """Let go of the connections; an errand that is under way does it when it ends."""
+        self._is_closed = True
+        if self._errand is None or self._errand.is_over:
             self._book.close()
 
     def _positions(self, slots: Iterable[Slot]) -> Iterator[_Row]:
@@ -131,14 +143,26 @@ class Commits:
         self._maps.pop(slot, None)
 
     def _note_joined(self, new: Sequence[TopicPartition]) -> None:
-        if not self._joined:
+        if new and not self._joined:
             self._opened_at = time.monotonic()
         self._joined.update(new)
 
-    def _start(self, work: Callable[[], None], on_done: Callable[[], None]) -> None:
+    def _start(
+        self,
+        work: Callable[[], Mapping[TopicPartition, str]],
+        on_done: Callable[[Mapping[TopicPartition, str]], None],
+    ) -> None:
         assert self._errand is None, "one errand at a time"
         self._on_done = on_done
-        self._errand = self._bell.start(work, "transaction")
+
+        def run() -> Mapping[TopicPartition, str]:
+            try:
+                return work()
+            finally:
+                if self._is_closed:
+                    self._book.close()
+
+        self._errand = self._bell.start(run, "transaction")
 
 
 class _Book:
@@ -166,12 +190,13 @@ class _Book:
         self._producer.close()
         self._cluster.close()
 
-    def commit(self, rows: Iterable[_Row]) -> None:
-        """Write rows, and commit them with all that was written since the last commit."""
+    def commit(self, rows: Iterable[_Row]) -> Mapping[TopicPartition, str]:
+        """Write rows, and commit them with all that was written since the last commit: all, or it raises."""
         by_place: dict[TopicPartition, list[tuple[bytes, bytes | None]]] = {}
         for place, key, value in rows:
             by_place.setdefault(place, []).append((key, value))
-        self.transactions.join(list(by_place))
+        for place, reason in self.transactions.join(list(by_place)).items():
+            raise KafkaFault(f"write to {place}", reason, retriable=True)
         for place, some in by_place.items():
             number = self._lanes[place]
             batch = plain_batch(some, None, self._identity, self._sequences[number])
@@ -185,6 +210,7 @@ class _Book:
             raise KafkaFault(f"write to {place}", self._refused[0].reason, retriable=True)
         if self.transactions.is_open:
             self.transactions.commit()
+        return {}
 
 
 def _open_map(share: Share) -> RunMap:

@@ -11,7 +11,7 @@ C  What is not stored is bounded: more is asked for only while it is less than t
 
 import time
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import assert_never
 
@@ -25,7 +25,7 @@ from heliograph.copying.writer import Writer
 from heliograph.errors import FlowFenced
 from heliograph.kafka.background import Background, Bell
 from heliograph.kafka.brokers import await_any
-from heliograph.model import TopicPartition
+from heliograph.model import StopKind, TopicPartition
 from heliograph.policy.elapsed import elapsed
 from heliograph.wire.lease_messages import (
     Alive,
@@ -311,7 +311,7 @@ class Copier:
             return
         remotes = self._remotes_of_kept()
         if commits.lacks(remotes):
-            commits.join(remotes)
+            commits.join(remotes, self._refuse)
             return
         kept, self._kept = self._kept, []
         for chunk, section in kept:
@@ -327,8 +327,17 @@ class Copier:
     def _remotes_of_kept(self) -> set[TopicPartition]:
         slots = self._writer.slots
         return {
-            slots[section.slot].share.remote for _, section in self._kept if section.slot in slots
+            slots[section.slot].share.remote
+            for _, section in self._kept
+            if section.slot in slots and slots[section.slot].halt is None
         }
+
+    def _refuse(self, refused: Mapping[TopicPartition, str]) -> None:
+        """Stop partitions that must not take part in a transaction; nothing of what they have is written."""
+        for number, slot in list(self._writer.slots.items()):
+            reason = refused.get(slot.share.remote)
+            if reason is not None:
+                self._writer.halt(Stopped(number, slot.upstream, StopKind.REFUSED, reason))
 
     def _commit(self, commits: Commits) -> None:
         news = self._writer.news()

@@ -78,12 +78,12 @@ class Slot:
         return written
 
 
-def open_slot(share: Share, position: Position) -> Slot:
+def open_slot(share: Share, position: Position, sequence: int) -> Slot:
     """Return the state to start from, at a position with nothing stored behind it."""
     return Slot(
         share=share,
         identity=share.identity,
-        sequence=share.sequence,
+        sequence=sequence,
         upstream=position.upstream,
         downstream=position.downstream,
         read_to=position.upstream,

@@ -16,7 +16,7 @@ from heliograph.errors import CorruptRecord, KafkaFault
 from heliograph.kafka.brokers import Brokers
 from heliograph.kafka.lane import Lane, Outgoing, Refused, Stored
 from heliograph.kafka.produce import Producer
-from heliograph.model import Position, StopKind
+from heliograph.model import Position, StopKind, TopicPartition
 from heliograph.policy.batches import AbortedTransactions
 from heliograph.policy.latency import LatencyBuckets
 from heliograph.wire.lease_messages import (
@@ -37,6 +37,7 @@ from heliograph.wire.record_batch import (
     first_offset_of,
     is_lone,
     next_offset_of,
+    next_sequence,
     read_header,
 )
 from heliograph.wire.unpack import unpack
@@ -74,10 +75,15 @@ class Writer:
         self.verdicts: Counter[str] = Counter()
         self.latency = LatencyBuckets()
         self._spread = Spread(self.producer, self.verdicts)
+        self._sequences: dict[tuple[TopicPartition, str], int] = {}  # in transactions
 
     def take(self, share: Share, position: Position) -> None:
-        """Write a partition from a position on, behind which nothing is stored."""
-        slot = self.slots[share.slot] = open_slot(share, position)
+        """Write a partition from a position on, behind which nothing is stored.
+
+        In transactions a task has one identity for as long as it lives: what comes back goes on where it was.
+        """
+        sequence = self._sequences.get((share.remote, share.remote_id), share.sequence)
+        slot = self.slots[share.slot] = open_slot(share, position, sequence)
         self.changed.add(share.slot)
         if share.spread:
             self._spread.open(slot)
@@ -211,6 +217,8 @@ class Writer:
             if not self._is_expected(slot, stored):
                 return
             slot.pending -= 1
+            if self._in_transactions:
+                self._note_sequence(slot.share, batch.count)
             slot.upstream = batch.upstream
             slot.downstream = stored.base_offset
             for upstream, count in batch.spans:
@@ -223,6 +231,11 @@ class Writer:
         self.changed.add(slot.share.slot)
         if slot.halt is not None and not slot.pending:
             self._stop(slot)
+
+    def _note_sequence(self, share: Share, count: int) -> None:
+        place = share.remote, share.remote_id
+        before = self._sequences.get(place, share.sequence)
+        self._sequences[place] = next_sequence(before, count)
 
     def _is_expected(self, slot: Slot, stored: Stored) -> bool:
         """Look at where a batch was stored: directly behind the one before, where nobody else writes."""

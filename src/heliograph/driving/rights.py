@@ -191,6 +191,17 @@ class Shared:
 
     def take(self, target: Cluster, attempt: Attempt, partitions: Sequence[Partition]) -> Taken:
         self.verify(target)
+        others = [p for p in partitions if not p.made]
+        limits = {p.remote.topic: p.min_in_sync for p in others}
+        # What cannot be written would keep all that is written with it from being committed.
+        trouble = look_at(target, [p.remote for p in others], limits).trouble
+        refused = {p: trouble[p.remote] for p in others if p.remote in trouble}
+        going = [p for p in partitions if p not in refused]
+        return Taken(self._take(target, attempt, going) if going else {}, refused)
+
+    def _take(
+        self, target: Cluster, attempt: Attempt, partitions: Sequence[Partition]
+    ) -> dict[Partition, Right]:
         identity = self._identities.get(attempt)
         if identity is None:
             self._identities = {
@@ -211,7 +222,8 @@ class Shared:
             own = dict.fromkeys(partition.remotes, identity)
             segment = self._saved.segment_of(partition.source)
             rights[partition] = Right(own, resume=False, position=position, segment=segment)
-        return Taken(rights)
+            partition.made = False
+        return rights
 
     def verify(self, target: Cluster) -> None:
         self._ownership.verify(target)

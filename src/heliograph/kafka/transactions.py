@@ -1,7 +1,9 @@
 """Transactions, in the forms that the client side of Kafka has: begun by adding partitions, ended for all at once."""
 
+import time
 from collections.abc import Callable, Sequence
 from datetime import timedelta
+from typing import TypeVar
 
 from kafka.protocol.metadata import FindCoordinatorRequest
 from kafka.protocol.producer import AddPartitionsToTxnRequest, EndTxnRequest, InitProducerIdRequest
@@ -17,10 +19,13 @@ from heliograph.kafka.faults import (
 )
 from heliograph.model import ProducerIdentity, TopicPartition
 
+T = TypeVar("T")
+
 _TRANSACTION = 1
 _TIMEOUT_MS = 60_000
 _PATIENCE = timedelta(seconds=60)
 _PAUSE = timedelta(milliseconds=5)
+_HEARD_OF = 1.0  # seconds after which a coordinator surely knows a new topic
 
 _SLICES = 32
 
@@ -80,18 +85,6 @@ def settle_slices(cluster: Cluster, transactional_id: str, slices: int = _SLICES
         take_over(cluster, slice_id(transactional_id, index))
 
 
-def add_partitions(
-    cluster: Cluster,
-    node: int,
-    transactional_id: str,
-    identity: ProducerIdentity,
-    partitions: Sequence[TopicPartition],
-) -> None:
-    """Begin a transaction, or let more partitions take part in it: all of them, or raise."""
-    for partition, code in _add(cluster, node, transactional_id, identity, partitions):
-        _check(f"let {transactional_id} write to {partition} in a transaction", code)
-
-
 def try_partitions(
     cluster: Cluster,
     node: int,
@@ -99,7 +92,10 @@ def try_partitions(
     identity: ProducerIdentity,
     partitions: Sequence[TopicPartition],
 ) -> dict[TopicPartition, str]:
-    """Do as `add_partitions`; return why some are refused for good: then none of them takes part."""
+    """Begin a transaction, or let more partitions take part in it.
+
+    Return why some are refused for good: then none of them takes part.
+    """
     refused = {}
     for partition, code in _add(cluster, node, transactional_id, identity, partitions):
         if code == OPERATION_NOT_ATTEMPTED:
@@ -165,15 +161,19 @@ class Transactions:
     def is_open(self) -> bool:
         return bool(self._joined)
 
-    def join(self, partitions: Sequence[TopicPartition]) -> None:
-        """Let partitions take part; the first of them begin a transaction."""
+    def join(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, str]:
+        """Let partitions take part; the first of them begin a transaction. Return why some must not."""
         new = [partition for partition in partitions if partition not in self._joined]
-        if new:
-            # Right after a commit its markers are still being written, for some milliseconds.
-            self._ask(
-                lambda node: add_partitions(self._cluster, node, self._id, self._identity, new)
-            )
-            self._joined.update(new)
+        refused: dict[TopicPartition, str] = {}
+        until = time.monotonic() + _HEARD_OF
+        while new and (found := self._try(new)):
+            if time.monotonic() < until:
+                time.sleep(_PAUSE.total_seconds())
+                continue
+            refused |= found
+            new = [partition for partition in new if partition not in found]
+        self._joined.update(new)
+        return refused
 
     def commit(self) -> None:
         """Make all that was written since the first `join` visible at once."""
@@ -182,17 +182,23 @@ class Transactions:
         )
         self._joined.clear()
 
-    def _ask(self, call: Callable[[int], None]) -> None:
-        def attempt() -> None:
+    def _try(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, str]:
+        # Right after a commit its markers are still being written, for some milliseconds.
+        return self._ask(
+            lambda node: try_partitions(self._cluster, node, self._id, self._identity, partitions)
+        )
+
+    def _ask(self, call: Callable[[int], T]) -> T:
+        def attempt() -> T:
             if self._node is None:
                 self._node = find_coordinator(self._cluster, self._id)
             try:
-                call(self._node)
+                return call(self._node)
             except (KafkaFault, OSError):
                 self._node = None  # it may have moved
                 raise
 
-        patiently(attempt, _PATIENCE, first_pause=_PAUSE)
+        return patiently(attempt, _PATIENCE, first_pause=_PAUSE)
 
 
 def _check(doing: str, code: int) -> None:

@@ -76,4 +76,4 @@ def make_share(
 def make_slot(max_message_bytes: int = 1 << 20, sequence: int = 0) -> Slot:
     """Return a slot at the position of its share, with nothing stored behind it."""
     share = make_share(max_message_bytes, sequence)
-    return open_slot(share, share.position)
+    return open_slot(share, share.position, sequence)

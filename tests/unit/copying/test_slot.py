@@ -31,7 +31,7 @@ def test_nothing_read_is_stored_while_something_is_on_the_way() -> None:
 
 
 def test_a_slot_begins_where_its_tail_was_met() -> None:
-    slot = open_slot(make_share(position=Position(500, 40)), Position(505, 45))
+    slot = open_slot(make_share(position=Position(500, 40)), Position(505, 45), 0)
 
     slot.advance()
 
