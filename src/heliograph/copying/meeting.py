@@ -95,7 +95,7 @@ class Meeting:
                     self._closed.wait(_PAUSE)
             except MirrorError as exc:
                 self._wait(list(left.values()), str(exc))
-            except OSError as exc:
+            except Exception as exc:  # noqa: BLE001 - a thread that ends would leave its partitions waiting
                 self._wait(list(left.values()), str(exc) or type(exc).__name__)
 
 

@@ -9,7 +9,7 @@ from typing import TypeAlias
 from uuid import UUID
 
 from heliograph.copying.comparison import Comparison, ReadBodies
-from heliograph.errors import CorruptRecord
+from heliograph.errors import CorruptRecord, KafkaFault, MirrorError
 from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.faults import LOST_TOPIC, OFFSET_OUT_OF_RANGE, error_name, is_retriable
 from heliograph.kafka.fetch import (
@@ -22,7 +22,7 @@ from heliograph.kafka.fetch import (
 from heliograph.kafka.offsets import EARLIEST, LATEST, find_offsets, list_offsets
 from heliograph.kafka.scan import deliverable
 from heliograph.kafka.tail import Tail, read_bodies, read_tails
-from heliograph.model import Position, StopKind
+from heliograph.model import Position, StopKind, TopicPartition
 from heliograph.wire.fetch_response import Section
 from heliograph.wire.lease_messages import Foreign, Runs, Share, Stopped
 
@@ -93,13 +93,34 @@ class Round:
                 self._tell(Waits((share.slot,), str(ends.missing[share.remote])))
         there = [share for share in shares if share.remote in ends.found]
         starts = {share.remote: share.position.downstream for share in there}
-        tails = read_tails(self._target, starts, ends.found)
+        tails = self._read_tails(starts, ends.found)
         for share in there:
-            found = open_tail(share, tails[share.remote])
+            tail = tails[share.remote]
+            if isinstance(tail, MirrorError):
+                self._tell(Waits((share.slot,), str(tail)))
+                continue
+            found = open_tail(share, tail)
             if isinstance(found, Comparison):
                 self._compare_from(share, found)
             else:
                 yield share.slot, found
+
+    def _read_tails(
+        self, starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
+    ) -> Mapping[TopicPartition, Tail | MirrorError]:
+        """Read the tails together, or one by one where that fails: one that cannot be read keeps no others waiting."""
+        try:
+            return read_tails(self._target, starts, ends)
+        except (KafkaFault, CorruptRecord):
+            if len(starts) == 1:
+                raise
+        tails: dict[TopicPartition, Tail | MirrorError] = {}
+        for partition, start in starts.items():
+            try:
+                tails |= read_tails(self._target, {partition: start}, ends)
+            except (KafkaFault, CorruptRecord) as exc:
+                tails[partition] = exc
+        return tails
 
     def _compare_from(self, share: Share, found: Comparison) -> None:
         self._going[share.slot] = found
