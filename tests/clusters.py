@@ -100,9 +100,9 @@ class LiveCluster:
         return topic
 
     def topics(self) -> set[str]:
-        return set(self._metadata().topics)
+        return set(self.metadata().topics)
 
-    def _metadata(self) -> ClusterMetadata:
+    def metadata(self) -> ClusterMetadata:
         """Return what the cluster says of itself; librdkafka may ask a broker that a test has killed, in vain."""
         for _ in range(3):
             with suppress(KafkaException):
@@ -111,7 +111,7 @@ class LiveCluster:
 
     def partition_count(self, topic: str) -> int:
         """Return how many partitions of a topic have a leader; 0 where there is no such topic."""
-        found = self._metadata().topics.get(topic)
+        found = self.metadata().topics.get(topic)
         if found is None or found.error is not None:
             return 0
         return sum(partition.leader >= 0 for partition in found.partitions.values())

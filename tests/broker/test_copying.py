@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import cast
 
 import pytest
+from confluent_kafka.admin import AclOperation, ResourceType
 
 from heliograph.copying.lease import LeaseLost
 from heliograph.copying.task import copy
@@ -24,6 +25,7 @@ from heliograph.spark.engine import Engine
 from heliograph.wire.lease_messages import Claim, Limits
 from tests.clusters import LiveCluster, Outgoing, eventually
 from tests.counting import endpoint
+from tests.guarded import GuardedCluster
 from tests.moves import is_moving, rebalance, spread
 from tests.unit.driving.engines import FakeEngine
 
@@ -286,6 +288,30 @@ def test_a_record_that_is_too_large_stops_its_partition_and_goes_on_when_the_lim
 
     pair.check(601)
     assert job.tally.restarts == 0
+
+
+def test_a_tail_that_must_not_be_read_keeps_no_others_waiting(
+    source: LiveCluster, guarded: GuardedCluster, stack: ExitStack
+) -> None:
+    pair = Pair(source, guarded, stack)
+    pair.produce(0, 30)
+    before = pair.start()
+    pair.check(30)
+    before.stop(timedelta(seconds=20))
+    secret = guarded.create_topic(1)
+    guarded.produce(secret, [b"a tail"])
+    for operation in (AclOperation.DESCRIBE, AclOperation.WRITE):
+        guarded.allow_only(ResourceType.TOPIC, secret, operation)
+    unread = pair.partition(0)
+    with closing(Cluster(endpoint(guarded))) as target:
+        unread.remote_id = str(target.describe([secret])[secret].topic_id)
+    unread.remote = TopicPartition(secret, 0)
+
+    job = pair.start([unread, pair.partition(1), pair.partition(2)])
+    pair.produce(30, 30)
+
+    eventually(lambda: [p.lag for p in job.partitions()][1:] == [0, 0], 30, job.partitions)
+    eventually(lambda: "TOPIC_AUTHORIZATION_FAILED" in (job.partitions()[0].waits or ""))
 
 
 def test_many_threads_end_with_their_job(pair: Pair) -> None:

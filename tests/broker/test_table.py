@@ -3,6 +3,7 @@
 import signal
 import threading
 import uuid
+from collections.abc import Iterator
 from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
@@ -14,7 +15,7 @@ from confluent_kafka.admin import AclOperation, ResourceType
 from heliograph.driving.ownership import Ownership
 from heliograph.errors import ClusterUnreachable, FlowFenced, KafkaFault
 from heliograph.flows.runs import RunStore
-from heliograph.kafka.cluster import Cluster
+from heliograph.kafka.cluster import Cluster, Topic
 from heliograph.kafka.table import Table
 from heliograph.model import Position, TopicPartition
 from tests.clusters import LiveCluster, Outgoing, eventually, start_live_cluster
@@ -66,6 +67,20 @@ def test_a_table_that_was_deleted_is_noticed_also_where_another_has_made_it_agai
         assert not table.ensure(1, 1)
         table.write({b"b": b"2"})
         assert table.read() == {b"b": b"2"}
+
+
+def test_a_table_that_a_broker_does_not_know_for_a_moment_is_the_same(
+    target: LiveCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = f"table-{uuid.uuid4().hex}"
+    with closing(Cluster(endpoint(target))) as cluster:
+        table = Table(cluster, name)
+        table.ensure(1, 1)
+        answers: Iterator[dict[str, Topic]] = iter([{}])
+        ask = cluster.describe
+        monkeypatch.setattr(cluster, "describe", lambda names: next(answers, ask(names)))
+        assert not table.ensure(1, 1)
+        assert next(answers, None) is None, "the broker that does not know it was asked"
 
 
 def test_a_cluster_that_does_not_answer_is_told(

@@ -196,7 +196,7 @@ class Bench:
         def lacking() -> list[str]:
             return [
                 f"{name}-{p.id}"
-                for name, topic in cluster.admin.list_topics(timeout=10).topics.items()
+                for name, topic in cluster.metadata().topics.items()
                 for p in topic.partitions.values()
                 if len(p.isrs) < len(p.replicas) or p.leader < 0
             ]

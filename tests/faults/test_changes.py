@@ -183,7 +183,7 @@ def uncleanly_elected(bench: Bench, topic: str) -> None:
 
 
 def _partition(cluster: LiveCluster, topic: str) -> Any:
-    return cluster.admin.list_topics(topic, timeout=10).topics[topic].partitions[0]
+    return cluster.metadata().topics[topic].partitions[0]
 
 
 @pytest.mark.parametrize("grown", [10, 100], ids=["shorter", "longer"])

@@ -110,7 +110,7 @@ class Scene:
         return f"{self.alias}.{self.topic}"
 
     def leaders(self, topic: str) -> dict[int, int]:
-        found = self.target.admin.list_topics(timeout=10).topics[topic].partitions
+        found = self.target.metadata().topics[topic].partitions
         return {index: partition.leader for index, partition in found.items()}
 
     @property
@@ -327,7 +327,9 @@ def test_a_mirror_that_starts_where_a_partition_of_its_positions_has_no_leader_c
     assert account(scene.target, scene.remote, 4800, PARTITIONS) == CLEAN
 
 
-def test_a_remote_partition_with_too_few_replicas_waits_alone(scene: Scene) -> None:
+@pytest.mark.parametrize("support", ["disabled", "enabled"])
+def test_a_remote_partition_with_too_few_replicas_waits_alone(scene: Scene, support: str) -> None:
+    scene.mirror.write({**scene.properties(), "B.exactly.once.source.support": support})
     fragile = scene.source.create_topic(3, name=f"{scene.topic}.fragile")
     remote = f"{scene.alias}.{fragile}"
     scene.target.create_topic(3, {"min.insync.replicas": "2"}, name=remote, replication=2)
@@ -340,7 +342,8 @@ def test_a_remote_partition_with_too_few_replicas_waits_alone(scene: Scene) -> N
         dead = scene.leaders(remote)[0]
         scene.target.cluster.kill(dead, signal.SIGKILL)
         scene.source.produce(fragile, [Outgoing(b"b", partition=p) for p in range(3)])
-        send_to_all(workers(scene.mirror.pid), signal.SIGKILL)  # so that all must be fenced
+        if support == "disabled":
+            send_to_all(workers(scene.mirror.pid), signal.SIGKILL)  # so that all must be fenced
         scene.await_copied(set(leaders))
         eventually(
             lambda: scene.mirror.lines("waits", "in sync", "min.insync.replicas is 2"),
@@ -364,9 +367,7 @@ def test_a_source_partition_without_a_leader_holds_up_neither_a_start_nor_the_ot
     alias = unique_alias()
     remote = f"{alias}.{topic}"
     three.produce(topic, [Outgoing(b"%d" % n, partition=n % 3) for n in range(300)])
-    leaders = {
-        i: p.leader for i, p in three.admin.list_topics(timeout=10).topics[topic].partitions.items()
-    }
+    leaders = {i: p.leader for i, p in three.metadata().topics[topic].partitions.items()}
     dead = leaders[0]
     alive = {p for p, leader in leaders.items() if leader != dead}
     mirror = Mirror(
@@ -398,7 +399,7 @@ def test_a_fail_over_goes_on_where_one_remote_partition_has_no_leader(
     mirror = Mirror(tmp_path, properties)
     with mirror:
         eventually(lambda: len(three.consume(remote)) == 300, 90, mirror.tail)
-    found = three.admin.list_topics(timeout=10).topics[remote].partitions
+    found = three.metadata().topics[remote].partitions
     dead = found[0].leader
     three.cluster.kill(dead, signal.SIGKILL)
     try:

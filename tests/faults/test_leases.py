@@ -169,7 +169,7 @@ def test_partitions_that_move_while_their_broker_dies_lose_and_repeat_nothing(
     for turn in range(6):
         pair.produce(1000 * turn, 500)
         side = (pair.topic, pair.remote)[turn % 2]
-        leaders = three.admin.list_topics(timeout=10).topics[side].partitions
+        leaders = three.metadata().topics[side].partitions
         rebalance(job, plans[turn % 3])
         three.cluster.kill(leaders[turn % PARTITIONS].leader, signal.SIGKILL)
         pair.produce(1000 * turn + 500, 500)
