@@ -9,7 +9,6 @@ import os
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
@@ -32,7 +31,7 @@ from heliograph.driving.lease_server import LeaseServer
 from heliograph.driving.tally import Tally
 from heliograph.errors import FlowFenced, FlowHeld, MirrorError
 from heliograph.flows.group_progress import GroupProgress
-from heliograph.flows.holds import HoldStore
+from heliograph.flows.holds import HoldStore, is_held
 from heliograph.flows.progress import ProgressStore, open_progress
 from heliograph.flows.runs import RunStore, open_runs
 from heliograph.flows.schedule import broken_chores
@@ -477,15 +476,13 @@ class FlowRunner(threading.Thread):
         """Return whether the flow was fenced because it was failed over: then it may go on some day."""
         while not self._stopping.is_set():
             try:
-                with closing(Cluster(self._config.target_admin)) as target:
-                    HoldStore(target, self._config).check()
-            except FlowHeld:
-                self._fatal = None
-                return True
+                held = is_held(self._config)
             except MirrorError:
                 self._stopping.wait(_HELD.total_seconds())  # the target is away, too
-            else:
-                return False
+                continue
+            if held:
+                self._fatal = None
+            return held
         return False
 
     def _held(self, reason: str) -> None:

@@ -1,5 +1,7 @@
 """Whether a flow may copy: one that was failed over is held until it is failed back."""
 
+from contextlib import closing
+
 from heliograph.config.flow import FlowConfig
 from heliograph.errors import FlowHeld
 from heliograph.flows.source import naming_of
@@ -42,3 +44,9 @@ class HoldStore:
         """Let the flow go on."""
         if self.read() is not None:
             self._table.write({self._flow.encode(): None})
+
+
+def is_held(config: FlowConfig) -> bool:
+    """Return whether a flow is held, over a connection of its own."""
+    with closing(Cluster(config.target_admin)) as target:
+        return HoldStore(target, config).read() is not None
