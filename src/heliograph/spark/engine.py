@@ -26,6 +26,7 @@ log = logging.getLogger(__name__)
 
 _COUNT_EVERY = 5.0
 _TOLD_FOR = 1.0
+_PLACE = re.compile(r'File "[^"]*/(heliograph/[^"]+)", line (\d+), in')
 _NAMED = re.compile(r"(\w+\.)*\w*(Error|Exception|Killed)\b.*")
 
 
@@ -211,7 +212,10 @@ def cause_of(exc: Exception) -> str:
     if raised:
         return raised[-1].partition(": ")[2]
     named = [line for line in lines if _NAMED.match(line)]
-    return (named or lines or [type(exc).__name__])[0][:300]
+    reason = (named or lines or [type(exc).__name__])[0][:300]
+    # What is no MirrorError is a mistake of ours: where it was made helps whoever reports it.
+    places = [found for line in lines if (found := _PLACE.search(line)) is not None]
+    return f"{reason} ({places[-1][1]}:{places[-1][2]})" if places else reason
 
 
 def explain(reason: str) -> str | None:

@@ -37,3 +37,13 @@ def test_a_failure_without_a_name_is_a_short_line_all_the_same(error: Exception,
 def test_executors_without_heliograph_are_told_how_to_get_it() -> None:
     assert "heliograph package" in str(explain("No module named 'heliograph'"))
     assert explain("no space left on device") is None
+
+
+def test_a_mistake_of_ours_is_told_with_its_place() -> None:
+    told = cause_of(
+        RuntimeError(
+            'x\n  File "/env/heliograph/copying/task.py", line 12, in copy\n'
+            '  File "/env/heliograph/copying/copier.py", line 34, in run\nIndexError: list index out of range\n'
+        )
+    )
+    assert told == "IndexError: list index out of range (heliograph/copying/copier.py:34)"
