@@ -246,7 +246,7 @@ class RecordsBuilder:
                 or crc32c(data[at + CRC_FROM : stop]) != crc
             ):
                 break
-            if size + length > room or added == _TABLE_SIZE:
+            if size + length > room or added >= _TABLE_SIZE:
                 full = True
                 break
             if not added:

@@ -198,6 +198,17 @@ def test_thousands_of_lone_records_go_in_few_batches_and_a_flipped_bit_ends_the_
     assert drain(rows, []) == flipped - 70
 
 
+def test_thousands_of_tiny_records_in_pairs_and_a_lone_one_behind_them_are_packed() -> None:
+    source = Batches()
+    tiny = encode_body(None, b"7")
+    written = [source.write([tiny, tiny])[0] for _ in range(4200)]
+    written += [source.write([tiny])[0] for _ in range(3)]
+
+    sent = pack_in_rows(slot_of(), memoryview(b"".join(written)), 1 << 18)
+
+    assert sum(s.count for s in sent) == 8403
+
+
 def test_a_lone_small_batch_is_passed_as_it_is() -> None:
     batch, _ = Batches().write([encode_body(b"k", b"v")], GZIP)
 
