@@ -72,15 +72,14 @@ class Commits:
     def join(
         self,
         remotes: set[TopicPartition],
-        on_refused: Callable[[Mapping[TopicPartition, str]], None],
+        on_joined: Callable[[Mapping[TopicPartition, str]], None],
     ) -> None:
-        """Let partitions take part; it is done when `settle` says so. `on_refused` hears which must not, and why."""
+        """Let partitions take part. When they do, `settle` calls `on_joined` with those that must not, and why."""
         new = sorted(remotes - self._joined)
 
         def done(refused: Mapping[TopicPartition, str]) -> None:
             self._note_joined([remote for remote in new if remote not in refused])
-            if refused:
-                on_refused(refused)
+            on_joined(refused)
 
         self._start(lambda: self._book.transactions.join(new), done)
 

@@ -132,6 +132,9 @@ class Copier:
         self._take_outcomes()
         if self._commits is not None:
             self._commits.settle()
+            # Between two transactions: what is kept begins the next one at once.
+            self._tell_stops()
+            self._hand_over()
             self._go_on()
         if not self._may_write:
             self._writer.producer.cut()  # invariant A
@@ -311,11 +314,9 @@ class Copier:
             return
         remotes = self._remotes_of_kept()
         if commits.lacks(remotes):
-            commits.join(remotes, self._refuse)
+            commits.join(remotes, self._join)
             return
-        kept, self._kept = self._kept, []
-        for chunk, section in kept:
-            self._writer.write(chunk, section)
+        self._write_kept(commits)
 
     def _is_commit_due(self, commits: Commits) -> bool:
         return (
@@ -332,12 +333,24 @@ class Copier:
             if section.slot in slots and slots[section.slot].halt is None
         }
 
-    def _refuse(self, refused: Mapping[TopicPartition, str]) -> None:
-        """Stop partitions that must not take part in a transaction; nothing of what they have is written."""
+    def _join(self, refused: Mapping[TopicPartition, str]) -> None:
+        """Write what was kept of partitions that take part now; stop those that must not."""
+        assert self._commits is not None, "asked in transactions only"
         for number, slot in list(self._writer.slots.items()):
             reason = refused.get(slot.share.remote)
             if reason is not None:
                 self._writer.halt(Stopped(number, slot.upstream, StopKind.REFUSED, reason))
+        # At once: where the next commit is due already, it would be put off for ever.
+        self._write_kept(self._commits)
+
+    def _write_kept(self, commits: Commits) -> None:
+        kept, self._kept = self._kept, []
+        for chunk, section in kept:
+            slot = self._writer.slots.get(section.slot)
+            if slot is not None and slot.halt is None and commits.lacks({slot.share.remote}):
+                self._kept.append((chunk, section))
+            else:
+                self._writer.write(chunk, section)
 
     def _commit(self, commits: Commits) -> None:
         news = self._writer.news()
@@ -409,10 +422,11 @@ class Copier:
 
     def _hand_over(self) -> None:
         """Hand over the slots that are to be left and have nothing on the way."""
-        if not self._leaving or self._kept or self._in_transaction:
+        if not self._leaving or self._in_transaction:
             return
         self._leaving &= self._writer.slots.keys()  # others have stopped meanwhile
-        settled = [slot for slot in self._leaving if self._writer.is_settled(slot)]
+        kept = {section.slot for _, section in self._kept}
+        settled = [s for s in self._leaving if s not in kept and self._writer.is_settled(s)]
         if not settled:
             return
         self._report()
