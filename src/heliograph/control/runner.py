@@ -220,7 +220,7 @@ class FlowRunner(threading.Thread):
             if not self._tenure.take(target, storage, store, runs, is_ready):
                 return
             shared = self._settle(target, runs)
-            self._load(store, runs)
+            self._load(target, store, runs)
             upkeep = TopicUpkeep(self._config)
             upkeep.syncs.recall(runs.last_places())
             job = self._open_job(runs, upkeep, shared)
@@ -253,12 +253,12 @@ class FlowRunner(threading.Thread):
             for cluster in (source, target, storage):
                 cluster.close()
 
-    def _load(self, store: ProgressStore | GroupProgress, runs: RunStore) -> None:
+    def _load(self, target: Cluster, store: ProgressStore | GroupProgress, runs: RunStore) -> None:
         """Read what is saved, and save what the last start could not."""
         self._known = self._tenure.load(store)
         runs.load()
         if self._salvage is not None:
-            self._known |= self._salvage.put_back(self._known, store, runs)
+            self._known |= self._salvage.put_back(target, self._known, store, runs)
             self._salvage = None
 
     def _await_spark(self) -> bool:

@@ -9,6 +9,9 @@ from heliograph.flows.group_progress import GroupProgress
 from heliograph.flows.progress import ProgressStore
 from heliograph.flows.runs import RunStore
 from heliograph.kafka.append import PATIENCE
+from heliograph.kafka.cluster import Cluster
+from heliograph.kafka.offsets import LATEST, find_offsets
+from heliograph.kafka.tail import read_tails
 from heliograph.model import TopicPartition
 from heliograph.wire.connect_records import SourceOffset
 
@@ -21,17 +24,23 @@ class Salvage:
     """
 
     offsets: dict[TopicPartition, SourceOffset]
+    doubtful: dict[TopicPartition, tuple[TopicPartition, SourceOffset]]
     rows: dict[bytes, bytes]
 
     @classmethod
     def of(cls, job: FlowJob, runs: RunStore) -> "Salvage":
-        """Take what is known for certain: of a partition whose task died, its last commit may not have been told."""
-        sure = {p.source for p in job.partitions() if p.clean or p.identity is None}
-        offsets = {source: at for source, at in offsets_of(job).items() if source in sure}
-        return cls(offsets, runs.rows())
+        """Take what is known. Where a task died, its last commit may not have been told: that is doubtful."""
+        offsets = offsets_of(job)
+        doubtful = {
+            p.source: (p.remote, offsets.pop(p.source))
+            for p in job.partitions()
+            if p.source in offsets and not p.clean and p.identity is not None
+        }
+        return cls(offsets, doubtful, runs.rows())
 
     def put_back(
         self,
+        target: Cluster,
         saved: Mapping[TopicPartition, SourceOffset],
         store: ProgressStore | GroupProgress,
         runs: RunStore,
@@ -40,8 +49,19 @@ class Salvage:
         runs.fill(self.rows)
         missing = {
             source: at
-            for source, at in self.offsets.items()
+            for source, at in {**self.offsets, **self._quiet(target)}.items()
             if source not in saved and store.why_unread(source) is None
         }
         store.save(missing, PATIENCE)
         return missing
+
+    def _quiet(self, target: Cluster) -> dict[TopicPartition, SourceOffset]:
+        """Return doubtful positions behind which nothing is on the target, so that they are right."""
+        starts = {r: at.downstream for r, at in self.doubtful.values() if at.downstream is not None}
+        ends = find_offsets(target, list(starts), LATEST).found
+        tails = read_tails(target, {r: at for r, at in starts.items() if r in ends}, ends)
+        return {
+            source: at
+            for source, (remote, at) in self.doubtful.items()
+            if remote in tails and not tails[remote].batches
+        }
