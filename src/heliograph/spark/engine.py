@@ -213,7 +213,7 @@ def cause_of(exc: Exception) -> str:
         return raised[-1].partition(": ")[2]
     named = [line for line in lines if _NAMED.match(line)]
     reason = (named or lines or [type(exc).__name__])[0][:300]
-    # What is no MirrorError is a mistake of ours: where it was made helps whoever reports it.
+    # What is no MirrorError is a mistake of ours: its place is what a report of it needs.
     places = [found for line in lines if (found := _PLACE.search(line)) is not None]
     return f"{reason} ({places[-1][1]}:{places[-1][2]})" if places else reason
 
