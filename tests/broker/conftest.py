@@ -1,4 +1,5 @@
 from collections.abc import Iterator
+from contextlib import ExitStack
 
 import pytest
 
@@ -13,3 +14,10 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GuardedCluster
         yield live
     finally:
         live.cluster.wipe()
+
+
+@pytest.fixture
+def stack() -> Iterator[ExitStack]:
+    """What a test opens for as long as it runs."""
+    with ExitStack() as made:
+        yield made

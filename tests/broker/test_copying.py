@@ -1,7 +1,7 @@
 """The data plane whole, without Spark: tasks in threads of this process, a job that drives them, two real brokers."""
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -71,6 +71,14 @@ class Pair:
             Position(0, 0),
         )
         made.spread = self.placed
+        return made
+
+    def elsewhere(self, index: int, topic: str) -> Partition:
+        """Return a partition whose copy is to be the only one of another topic."""
+        made = self.partition(index)
+        with closing(Cluster(endpoint(self.target))) as target:
+            made.remote_id = str(target.describe([topic])[topic].topic_id)
+        made.remote = TopicPartition(topic, 0)
         return made
 
     def start(self, partitions: Sequence[Partition] = (), slices: int = 1) -> FlowJob:
@@ -151,12 +159,6 @@ class Pair:
             for up, down in kept.items()
         }
         assert {place: downstream[told[place]] for place in upstream} == upstream
-
-
-@pytest.fixture
-def stack() -> Iterator[ExitStack]:
-    with ExitStack() as made:
-        yield made
 
 
 @pytest.fixture
@@ -302,12 +304,8 @@ def test_a_tail_that_must_not_be_read_keeps_no_others_waiting(
     guarded.produce(secret, [b"a tail"])
     for operation in (AclOperation.DESCRIBE, AclOperation.WRITE):
         guarded.allow_only(ResourceType.TOPIC, secret, operation)
-    unread = pair.partition(0)
-    with closing(Cluster(endpoint(guarded))) as target:
-        unread.remote_id = str(target.describe([secret])[secret].topic_id)
-    unread.remote = TopicPartition(secret, 0)
 
-    job = pair.start([unread, pair.partition(1), pair.partition(2)])
+    job = pair.start([pair.elsewhere(0, secret), pair.partition(1), pair.partition(2)])
     pair.produce(30, 30)
 
     eventually(lambda: [p.lag for p in job.partitions()][1:] == [0, 0], 30, job.partitions)

@@ -1,6 +1,6 @@
 """The data plane in transactions, without Spark: see test_copying.py."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 
@@ -54,12 +54,6 @@ class SharedPair(Pair):
         return None
 
 
-@pytest.fixture
-def stack() -> Iterator[ExitStack]:
-    with ExitStack() as made:
-        yield made
-
-
 def test_a_partition_that_comes_back_to_a_task_goes_on_with_its_sequence(
     source: LiveCluster, target: LiveCluster, stack: ExitStack
 ) -> None:
@@ -93,11 +87,7 @@ def test_a_remote_partition_that_must_not_be_written_stops_alone(
     pair.check(30)
     denied = guarded.create_topic(1)
     guarded.allow_only(ResourceType.TOPIC, denied, AclOperation.DESCRIBE)
-    other = pair.partition(0)
-    with closing(Cluster(endpoint(guarded))) as target:
-        other.remote_id = str(target.describe([denied])[denied].topic_id)
-    other.remote = TopicPartition(denied, 0)
-    job.assign([other, pair.partition(1), pair.partition(2)])
+    job.assign([pair.elsewhere(0, denied), pair.partition(1), pair.partition(2)])
     pair.produce(30, 300)
 
     def copied() -> int:

@@ -19,6 +19,7 @@ from heliograph.wire.connect_records import SourceOffset
 log = logging.getLogger(__name__)
 
 SAVE = timedelta(seconds=3)
+_OWNER = "the owner could not be saved"
 _LOST = "what it had saved was deleted; all is saved again, and it goes on"
 
 
@@ -64,10 +65,10 @@ class Keeper:
         """
         if not job.is_sure():
             return  # another driver may have the flow, and know better
-        self._try(job, "progress", self._restore)
+        self._try(job, "topics of its own could not be looked at", self._restore)
         if not self._is_lost:
             self._save(job, SAVE)
-        self._try(job, "the owner", lambda: self._tenure.record(SAVE))
+        self._try(job, _OWNER, lambda: self._tenure.record(SAVE))
         if self._is_lost:
             raise MirrorError(_LOST)
 
@@ -80,12 +81,13 @@ class Keeper:
             return None
         if not self._is_lost:
             self._save(job, within)
-        self._try(job, "the owner", lambda: self._tenure.record(within, released=released))
+        self._try(job, _OWNER, lambda: self._tenure.record(within, released=released))
         return Salvage.of(job, self._runs) if self._is_lost else None
 
     def _restore(self) -> None:
-        is_empty = [self._runs.restore(SAVE), self._store.restore(SAVE)]
-        self._is_lost = any(is_empty) and self._config.transactions
+        for restore in (self._runs.restore, self._store.restore):
+            if restore(SAVE) and self._config.transactions:
+                self._is_lost = True
 
     def _save(self, job: FlowJob, within: timedelta) -> None:
         """Save what this driver saves: positions are only a shortcut to the target's tail."""
@@ -96,11 +98,10 @@ class Keeper:
             if not self._config.transactions:  # else tasks do, with their records
                 self._save_positions(offsets, within)
 
-        self._try(job, "progress", save)
+        self._try(job, "progress could not be saved", save)
 
-    def _try(self, job: FlowJob, what: str, save: Callable[[], None]) -> None:
-        """Save something; what cannot be saved now is saved next time."""
-        saying = f"{what} could not be saved"
+    def _try(self, job: FlowJob, saying: str, save: Callable[[], None]) -> None:
+        """Save something; what cannot be saved now is saved next time, and `saying` tells of it."""
         try:
             save()
         except FlowFenced as exc:

@@ -47,8 +47,8 @@ class Commits:
         self._book = _Book(Cluster(target), ledger, identity)
         self._maps: dict[int, RunMap] = {}
         self._joined: set[TopicPartition] = set()
-        self._errand: Errand[Mapping[TopicPartition, str]] | None = None
-        self._on_done: Callable[[Mapping[TopicPartition, str]], None] = lambda _: None
+        self._errand: Errand[None] | None = None
+        self._on_done: Callable[[], None] = lambda: None
         self._opened_at = 0.0
         self._is_closed = False
 
@@ -77,11 +77,13 @@ class Commits:
         """Let partitions take part. When they do, `settle` calls `on_joined` with those that must not, and why."""
         new = sorted(remotes - self._joined)
 
-        def done(refused: Mapping[TopicPartition, str]) -> None:
+        refused: dict[TopicPartition, str] = {}
+
+        def done() -> None:
             self._note_joined([remote for remote in new if remote not in refused])
             on_joined(refused)
 
-        self._start(lambda: self._book.transactions.join(new), done)
+        self._start(lambda: refused.update(self._book.transactions.join(new)), done)
 
     def commit(
         self, slots: Mapping[int, Slot], news: Sequence[SlotWritten], on_done: Callable[[], None]
@@ -91,7 +93,7 @@ class Commits:
         Everything that was offered must be stored.
         """
 
-        def done(_: Mapping[TopicPartition, str]) -> None:
+        def done() -> None:
             self._joined.clear()
             on_done()
 
@@ -106,7 +108,8 @@ class Commits:
         errand = self._errand
         if errand is not None and errand.is_over:
             self._errand = None
-            self._on_done(errand.result())
+            errand.result()
+            self._on_done()
 
     def close(self) -> None:
         """Let go of the connections; an errand that is under way does it when it ends."""
@@ -146,17 +149,13 @@ class Commits:
             self._opened_at = time.monotonic()
         self._joined.update(new)
 
-    def _start(
-        self,
-        work: Callable[[], Mapping[TopicPartition, str]],
-        on_done: Callable[[Mapping[TopicPartition, str]], None],
-    ) -> None:
+    def _start(self, work: Callable[[], None], on_done: Callable[[], None]) -> None:
         assert self._errand is None, "one errand at a time"
         self._on_done = on_done
 
-        def run() -> Mapping[TopicPartition, str]:
+        def run() -> None:
             try:
-                return work()
+                work()
             finally:
                 if self._is_closed:
                     self._book.close()
@@ -189,7 +188,7 @@ class _Book:
         self._producer.close()
         self._cluster.close()
 
-    def commit(self, rows: Iterable[_Row]) -> Mapping[TopicPartition, str]:
+    def commit(self, rows: Iterable[_Row]) -> None:
         """Write rows, and commit them with all that was written since the last commit: all, or it raises."""
         by_place: dict[TopicPartition, list[tuple[bytes, bytes | None]]] = {}
         for place, key, value in rows:
@@ -209,7 +208,6 @@ class _Book:
             raise KafkaFault(f"write to {place}", self._refused[0].reason, retriable=True)
         if self.transactions.is_open:
             self.transactions.commit()
-        return {}
 
 
 def _open_map(share: Share) -> RunMap:
