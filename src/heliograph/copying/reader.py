@@ -62,7 +62,8 @@ class Reader:
         )
         self._buffers = Buffers(limits.chunk_bytes + _RESPONSE_HEADS, _BUFFERS)
         self._small = min(limits.chunk_bytes, limits.partition_bytes) // 8
-        self._place_at = self._ask_at = 0.0
+        self._place_at = 0.0
+        self._ask_at: float | None = None  # the end of a rest after which nobody has asked yet
         self._away: dict[int, str] = {}  # why partitions have no leader, by slot
         self._doubts: dict[int, float] = {}  # since when the topics of slots are unknown
         self._refused: dict[int, str] = {}  # what their leader answered last
@@ -102,15 +103,16 @@ class Reader:
         if self._fetcher.homeless and now >= self._place_at:
             self._place_at = now + _PLACE_EVERY
             self._place()
-        if room and now >= self._ask_at:
+        if room and (self._ask_at is None or now >= self._ask_at):
+            self._ask_at = None
             self._fetcher.ask()
 
     def next_at(self, *, room: bool) -> float:
-        """Return the time at which `ask` has something to do without an event."""
+        """Return the time at which `ask` has something to do without an event; it may be over already."""
         at = float("inf")
         if self._fetcher.homeless:
             at = self._place_at
-        if room and self._ask_at > time.monotonic():
+        if room and self._ask_at is not None:
             at = min(at, self._ask_at)
         return at
 
@@ -133,6 +135,7 @@ class Reader:
                 continue
             if response.buffer.nbytes >= self._small:
                 if room:
+                    self._ask_at = None
                     self._fetcher.ask()
                 for section in sections:
                     deliver(response.buffer, section)

@@ -61,3 +61,19 @@ def response_of(batches: Iterable[bytes], copies: int = 1, **told: Any) -> Respo
 def answer_of(*sections: Section) -> Response:
     """Return a response without records."""
     return Response(memoryview(b""), list(sections))
+
+
+def answer_with(reader: Reader, response: Response) -> None:
+    """Have the leader answer the reader, which writes nothing of it."""
+    (session,) = reader._fetcher._sessions.values()
+    fetcher = cast("Any", reader._fetcher)
+    fetcher.collect = lambda *_: [session]
+    fetcher.take = lambda _: response
+    reader.collect(set(), lambda *_: None, room=True)
+
+
+def count_asks(reader: Reader) -> list[None]:
+    """Return a list that gets a member each time that the reader asks for more."""
+    asks: list[None] = []
+    cast("Any", reader._fetcher).ask = lambda: asks.append(None)
+    return asks

@@ -11,7 +11,14 @@ from heliograph.model import StopKind
 from heliograph.wire.lease_messages import Stopped
 from heliograph.wire.records import encode_body
 from tests.unit.copying.lanes import Batches
-from tests.unit.copying.readers import answer_of, reader_of, response_of, section
+from tests.unit.copying.readers import (
+    answer_of,
+    answer_with,
+    count_asks,
+    reader_of,
+    response_of,
+    section,
+)
 from tests.unit.copying.targets import LIMITS
 
 NOT_LEADER, UNKNOWN_TOPIC_ID, NOT_ALLOWED = 6, 100, 29
@@ -153,3 +160,26 @@ def test_a_reader_rests_longer_the_more_came_and_never_long() -> None:
     reader = reader_of(1)
     assert reader._rest(0.0, 0) == 0
     assert 0 < reader._rest(0.0, 1) < reader._rest(0.0, 5) <= reader._rest(1.0, 5) < 0.1
+
+
+def test_a_rest_that_ends_unseen_is_still_an_errand(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A loop asks, works on for a moment, and then looks how long it may wait: a rest may end between the two."""
+    now = 100.0
+    monkeypatch.setattr("heliograph.copying.reader.time.monotonic", lambda: now)
+    batch, _ = Batches().write(BODIES)
+    reader = reader_of(1)
+    answer_with(reader, response_of([batch]))
+    end = reader.next_at(room=True)
+    assert now < end < now + 1, "it rests: so few records came"
+    asked = count_asks(reader)
+
+    reader.ask(room=True)
+    now = end + 0.001
+
+    assert reader.next_at(room=True) <= now, "else nothing is asked until something else happens"
+    assert reader.next_at(room=False) == float("inf"), "an answer makes room, and wakes the loop"
+    reader.ask(room=False)
+    assert not asked
+    reader.ask(room=True)
+    assert len(asked) == 1
+    assert reader.next_at(room=True) == float("inf"), "nothing is due until the broker answers"
