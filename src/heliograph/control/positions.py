@@ -56,7 +56,7 @@ def resume_returned(job: FlowJob, source: Cluster, target: Cluster) -> None:
         if not away:
             continue
         try:
-            topics = cluster.describe({place.topic for place, _ in away.values()})
+            topics = cluster.describe_each({place.topic for place, _ in away.values()}).found
         except MirrorError:
             continue  # it is asked again
         for partition, (place, topic_id) in away.items():

@@ -52,12 +52,12 @@ class Meeting:
         with closing(Cluster(self._target)) as target:
             while shares := self._wanted(shares):
                 try:
-                    topics = target.describe({share.remote.topic for share in shares})
+                    described = target.describe_each({share.remote.topic for share in shares})
                 except MirrorError as exc:
                     self._wait(shares, str(exc))
                     continue
                 waiting = []
-                for leader, members in _by_leader(shares, topics).items():
+                for leader, members in _by_leader(shares, described.found).items():
                     if leader == NO_LEADER:
                         waiting += members
                     else:
@@ -66,7 +66,8 @@ class Meeting:
                         ).start()
                 shares = waiting
                 for share in shares:
-                    self._tell(Waits((share.slot,), f"{share.remote} has no leader"))
+                    why = described.refused.get(share.remote.topic)
+                    self._tell(Waits((share.slot,), str(why or f"{share.remote} has no leader")))
                 self._closed.wait(_PAUSE if shares else 0)
 
     def _wanted(self, shares: Iterable[Share]) -> list[Share]:

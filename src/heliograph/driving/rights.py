@@ -125,10 +125,12 @@ def look_at(
     """Look at remote partitions before they are fenced: a marker that cannot be written holds up its whole group."""
     if not remotes:
         return Looked({}, {})
-    topics = target.describe({remote.topic for remote in remotes})
+    described = target.describe_each({remote.topic for remote in remotes})
     trouble: dict[TopicPartition, str] = {}
     for remote in remotes:
-        why = why_not(remote, topics.get(remote.topic), min_in_sync.get(remote.topic, 1))
+        refusal = described.refused.get(remote.topic)
+        topic = described.found.get(remote.topic)
+        why = str(refusal) if refusal else why_not(remote, topic, min_in_sync.get(remote.topic, 1))
         if why is not None:
             trouble[remote] = why
     ends = find_offsets(target, [r for r in remotes if r not in trouble], LATEST)

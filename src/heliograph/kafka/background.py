@@ -14,7 +14,7 @@ from datetime import timedelta
 from typing import Generic, TypeVar
 
 from heliograph.errors import KafkaFault, MirrorError
-from heliograph.kafka.cluster import Cluster, Topic
+from heliograph.kafka.cluster import Cluster, Described
 from heliograph.kafka.faults import network_faults
 from heliograph.kafka.transport import Channel
 from heliograph.model import Endpoint
@@ -104,8 +104,8 @@ class Background:
         self._not_before: dict[tuple[int, int], float] = {}
         self._metadata = Cluster(endpoint)  # the describing thread's alone, while there is one
         self._addresses: dict[int, tuple[str, int]] = {}
-        self._describing: tuple[frozenset[str], Errand[dict[str, Topic]]] | None = None
-        self._known: tuple[frozenset[str], dict[str, Topic], float] | None = None
+        self._describing: tuple[frozenset[str], Errand[Described]] | None = None
+        self._known: tuple[frozenset[str], Described, float] | None = None
         self._closed = False
 
     def channel(self, node: int, number: int = 0) -> Channel | None:
@@ -126,8 +126,8 @@ class Background:
         channel = self._channels[key] = errand.result()
         return channel
 
-    def describe(self, names: Iterable[str]) -> dict[str, Topic] | None:
-        """Return the topics named, None while they are asked for; raise where the cluster does not answer."""
+    def describe_each(self, names: Iterable[str]) -> Described | None:
+        """Return what is known of the topics named, None while they are asked for; raise where the cluster does not answer."""
         wanted = frozenset(names)
         if self._describing is not None:
             asked, errand = self._describing
@@ -175,7 +175,7 @@ class Background:
 
         self._opening[key] = self._bell.start(connect, f"broker {node}")
 
-    def _ask(self, names: frozenset[str]) -> dict[str, Topic]:
+    def _ask(self, names: frozenset[str]) -> Described:
         try:
             found = self._describe(names)
         finally:
@@ -184,18 +184,18 @@ class Background:
         self._addresses = self._metadata.addresses()
         return found
 
-    def _describe(self, names: frozenset[str]) -> dict[str, Topic]:
+    def _describe(self, names: frozenset[str]) -> Described:
         """Ask for topics; a broker that has gone silent holds up the look of all for a moment only."""
         for within in _TRIES[:-1]:
             self._metadata.hurry(within)
             try:
-                return self._metadata.describe(names)
+                return self._metadata.describe_each(names)
             except MirrorError as exc:
                 log.debug("leaders of %s: %s", self.endpoint.cluster, exc)
                 self._metadata.close()
         self._metadata.hurry(_TRIES[-1])
         try:
-            return self._metadata.describe(names)
+            return self._metadata.describe_each(names)
         except MirrorError:
             self._metadata.close()
             raise

@@ -4,7 +4,7 @@ import select
 from collections.abc import Iterable, Mapping
 from typing import Protocol
 
-from heliograph.kafka.cluster import Topic
+from heliograph.kafka.cluster import Described
 from heliograph.kafka.transport import Channel
 from heliograph.model import Endpoint
 
@@ -21,8 +21,8 @@ class Brokers(Protocol):
         Channels to one broker with other numbers are other connections.
         """
 
-    def describe(self, names: Iterable[str]) -> dict[str, Topic] | None:
-        """Return the topics named, as the cluster describes them now."""
+    def describe_each(self, names: Iterable[str]) -> Described | None:
+        """Return the topics named, as the cluster describes them now, and why it does not describe others."""
 
     def drop(self, node: int, number: int = 0) -> None:
         """Forget the channel to a broker, after an error on it."""

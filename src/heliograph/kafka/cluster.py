@@ -5,11 +5,11 @@ Retries live here and nowhere else: `patiently` repeats what is retriable until 
 
 import random
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from uuid import UUID
 
 from kafka.protocol.metadata import MetadataRequest
@@ -49,6 +49,18 @@ class Topic:
     @property
     def partitions(self) -> list[TopicPartition]:
         return [TopicPartition(self.name, index) for index in range(len(self.leaders))]
+
+
+class Described(NamedTuple):
+    """The topics of a question that exist, and why nothing is said of others."""
+
+    found: Mapping[str, Topic]
+    refused: Mapping[str, KafkaFault]
+
+    def why_missing(self, name: str) -> str:
+        """Return why a topic is not among those that were found."""
+        refusal = self.refused.get(name)
+        return str(refusal) if refusal is not None else f"{name} does not exist"
 
 
 class Cluster:
@@ -130,7 +142,14 @@ class Cluster:
         return dict(self._addresses)
 
     def describe(self, names: Iterable[str] | None = None) -> dict[str, Topic]:
-        """Return the topics named, or all; a topic that does not exist is left out."""
+        """Return the topics named, or all; a topic that does not exist is left out. Raises what one was refused for."""
+        described = self.describe_each(names)
+        for refusal in described.refused.values():
+            raise refusal
+        return dict(described.found)
+
+    def describe_each(self, names: Iterable[str] | None) -> Described:
+        """Do as `describe`, for as many topics as the cluster describes; raises only if it does not answer."""
         wanted = (
             None if names is None else [MetadataRequest.MetadataRequestTopic(name=n) for n in names]
         )
@@ -140,7 +159,12 @@ class Cluster:
         with misread(f"what {self.endpoint.cluster} told of its topics"):
             self._addresses = {b.node_id: (b.host, b.port) for b in response.brokers}
             self._cluster_id = response.cluster_id or ""
-            return {t.name: _topic(t) for t in response.topics if t.error_code not in LOST_TOPIC}
+            told = [t for t in response.topics if t.error_code not in LOST_TOPIC]
+            # A topic whose leaders are being elected has an error, too, and its partitions listed.
+            found = {t.name: _topic(t) for t in told if t.partitions or not t.error_code}
+            refused = {t.name: t.error_code for t in told if t.name not in found}
+        doing = f"describe topic %s of {self.endpoint.cluster}"
+        return Described(found, {n: fault_for(doing % n, code) for n, code in refused.items()})
 
     def cluster_id(self) -> str:
         """Return the id that the cluster gave itself."""
@@ -196,9 +220,6 @@ class Cluster:
 
 
 def _topic(found: Any) -> Topic:
-    # A topic whose leaders are being elected still has its partitions listed.
-    if found.error_code and not found.partitions:
-        raise fault_for(f"describe topic {found.name}", found.error_code)
     leaders = {p.partition_index: p.leader_id for p in found.partitions}
     in_sync = {p.partition_index: len(p.isr_nodes) for p in found.partitions}
     count = max(leaders, default=-1) + 1

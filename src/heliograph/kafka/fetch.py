@@ -185,23 +185,24 @@ class Fetcher:
     def place(self) -> dict[int, str] | None:
         """Give every homeless partition to its leader's session; return why some are still without, by slot.
 
-        None where that is not known yet. Raises what `describe` raises where the cluster as a whole does not answer.
+        None where that is not known yet. Raises the cluster as a whole does not answer.
         """
         homeless = [self._subjects[slot] for slot in sorted(self._homeless - self._paused)]
-        topics = self._brokers.describe({s.partition.topic for s in homeless})
-        if topics is None:
+        described = self._brokers.describe_each({s.partition.topic for s in homeless})
+        if described is None:
             return None
         why: dict[int, str] = {}
         nodes: dict[int, Session | str | None] = {}
         for subject in homeless:
-            topic = topics.get(subject.partition.topic)
+            topic = described.found.get(subject.partition.topic)
             index = subject.partition.index
             leader = topic.leaders[index] if topic and index < len(topic.leaders) else NO_LEADER
             if leader == NO_LEADER and topic is None and self._sessions:
-                # Gone: any broker will say so in a fetch response, which is where it is dealt with.
+                # Gone or forbidden: any broker will say so in a fetch response, which is where it is dealt with.
                 leader, _ = next(iter(self._sessions))
             if leader == NO_LEADER:
-                why[subject.slot] = f"{subject.partition} has no leader"
+                refusal = described.refused.get(subject.partition.topic)
+                why[subject.slot] = str(refusal or f"{subject.partition} has no leader")
                 continue
             if leader not in nodes:
                 nodes[leader] = self._open(leader)

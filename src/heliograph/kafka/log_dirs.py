@@ -15,7 +15,7 @@ def partition_sizes(
 ) -> dict[TopicPartition, int]:
     """Return the size of each partition's log in bytes; one that its leader does not tell is left out."""
     wanted = list(partitions)
-    topics = cluster.describe({p.topic for p in wanted})
+    topics = cluster.describe_each({p.topic for p in wanted}).found
     by_leader: dict[int, dict[str, list[int]]] = {}
     for partition in wanted:
         topic = topics.get(partition.topic)

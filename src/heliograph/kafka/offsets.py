@@ -117,13 +117,15 @@ def _request(
 def _by_leader(
     cluster: Cluster, wanted: Sequence[TopicPartition]
 ) -> tuple[dict[int, dict[str, list[int]]], dict[TopicPartition, MirrorError]]:
-    topics = cluster.describe({p.topic for p in wanted})
+    described = cluster.describe_each({p.topic for p in wanted})
     by_leader: dict[int, dict[str, list[int]]] = {}
     missing: dict[TopicPartition, MirrorError] = {}
     for partition in wanted:
-        topic = topics.get(partition.topic)
+        topic = described.found.get(partition.topic)
         doing = f"list offsets of {partition}"
-        if topic is None or partition.index >= len(topic.leaders):
+        if partition.topic in described.refused:
+            missing[partition] = described.refused[partition.topic]
+        elif topic is None or partition.index >= len(topic.leaders):
             missing[partition] = KafkaFault(doing, "UNKNOWN_TOPIC_OR_PARTITION", True)
         elif topic.leaders[partition.index] == NO_LEADER:
             missing[partition] = KafkaFault(doing, "LEADER_NOT_AVAILABLE", True)

@@ -16,12 +16,12 @@ E  Until a partition has answered, and again after it was left alone or has fail
 import struct
 import time
 from collections import deque
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass
 
 from heliograph.errors import ClusterUnreachable, CorruptRecord, FlowFenced, KafkaFault
 from heliograph.kafka.brokers import Brokers, await_any
-from heliograph.kafka.cluster import NO_LEADER, Topic
+from heliograph.kafka.cluster import NO_LEADER, Described
 from heliograph.kafka.faults import (
     DUPLICATE_SEQUENCE,
     FENCED,
@@ -399,30 +399,32 @@ class Producer:
         if not homeless:
             return
         try:
-            topics = self._brokers.describe({lane.partition.topic for lane in homeless})
+            described = self._brokers.describe_each({lane.partition.topic for lane in homeless})
         except (ClusterUnreachable, KafkaFault) as exc:
             self._retry_at = time.monotonic() + _RETRY_PAUSE
             for lane in homeless:
                 self._trouble(lane, str(exc))
             return
-        if topics is None:
+        if described is None:
             self._retry_at = time.monotonic() + _RETRY_PAUSE
         else:
-            self._lead(homeless, topics)
+            self._lead(homeless, described)
 
-    def _lead(self, homeless: list[Lane], topics: Mapping[str, Topic]) -> None:
+    def _lead(self, homeless: list[Lane], described: Described) -> None:
         """Give lanes their leaders, as far as these have a connection; the others are tried again."""
         nodes: dict[int, str | None] = {}
         for lane in homeless:
             if lane.slot not in self._busy:
                 continue  # given up together with one before it
-            topic = topics.get(lane.partition.topic)
+            topic = described.found.get(lane.partition.topic)
             index = lane.partition.index
             leads = topic is not None and index < len(topic.leaders)
             leader = topic.leaders[index] if topic is not None and leads else NO_LEADER
             if leader == NO_LEADER:
-                what = "does not exist" if topic is None else "has no leader"
-                self._fail(lane, f"{lane.partition} {what}", own=True)
+                why = f"{lane.partition} has no leader"
+                if topic is None:
+                    why = described.why_missing(lane.partition.topic)
+                self._fail(lane, why, own=True)
                 continue
             if leader not in nodes:
                 nodes[leader] = self._open(leader)

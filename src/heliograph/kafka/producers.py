@@ -81,7 +81,7 @@ def select_open(
 def _describe_producers(
     cluster: Cluster, stable: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, OpenTransaction | None]:
-    topics = cluster.describe({partition.topic for partition in stable})
+    topics = cluster.describe_each({partition.topic for partition in stable}).found
     by_leader: dict[int, dict[str, list[int]]] = {}
     for partition in stable:
         topic = topics.get(partition.topic)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, cast
 
 from heliograph.copying.reader import Reader
-from heliograph.kafka.cluster import Topic
+from heliograph.kafka.cluster import Described
 from heliograph.kafka.fetch import Response, Session
 from heliograph.model import Endpoint
 from heliograph.wire.fetch_response import Section
@@ -21,9 +21,9 @@ class Leaderless:
     def channel(self, node: int, number: int = 0) -> None:
         raise AssertionError(f"nobody leads, so nobody connects to {node} ({number})")
 
-    def describe(self, names: Iterable[str]) -> dict[str, Topic]:
+    def describe_each(self, names: Iterable[str]) -> Described:
         del names
-        return {}
+        return Described({}, {})
 
     def drop(self, node: int, number: int = 0) -> None:
         pass

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from typing import cast
 from uuid import UUID
 
-from heliograph.kafka.cluster import Topic
+from heliograph.kafka.cluster import Described, Topic
 from heliograph.kafka.transport import Channel, Part, Room, no_room
 from heliograph.model import Endpoint
 
@@ -89,8 +89,9 @@ class Two:
     def channel(self, node: int, number: int = 0) -> Channel:
         return cast("Channel", (self.beside if number else self.channels)[node])
 
-    def describe(self, names: Iterable[str]) -> dict[str, Topic]:
-        return {name: Topic(name, UUID(int=1), (0, 1), internal=False) for name in names}
+    def describe_each(self, names: Iterable[str]) -> Described:
+        found = {name: Topic(name, UUID(int=1), (0, 1), internal=False) for name in names}
+        return Described(found, {})
 
     def drop(self, node: int, number: int = 0) -> None:
         assert number or self.may_drop, f"broker {node} did nothing wrong"

@@ -11,7 +11,7 @@ import pytest
 from heliograph.errors import ClusterUnreachable, ConfigError, KafkaFault
 from heliograph.kafka.background import Background, Bell
 from heliograph.kafka.brokers import await_any
-from heliograph.kafka.cluster import Cluster, Topic
+from heliograph.kafka.cluster import Cluster, Described
 from heliograph.model import Endpoint
 from tests.clusters import eventually
 
@@ -75,11 +75,11 @@ def test_a_cluster_that_does_not_answer_is_told_by_the_next_ask(
     bell: Bell, nowhere: Endpoint
 ) -> None:
     with closing(Background(nowhere, bell)) as brokers:
-        assert brokers.describe({"t"}) is None, "nothing here waits"
+        assert brokers.describe_each({"t"}) is None, "nothing here waits"
         assert rings(bell)
         with pytest.raises(ClusterUnreachable):
-            brokers.describe({"t"})
-        assert brokers.describe({"t"}) is None, "it is asked again"
+            brokers.describe_each({"t"})
+        assert brokers.describe_each({"t"}) is None, "it is asked again"
         assert rings(bell)
 
 
@@ -111,31 +111,31 @@ def test_a_broker_that_nobody_has_heard_of_is_a_fault_that_may_pass(
         assert missing.value.retriable
 
 
-class Described(Background):
+class Counted(Background):
     """A cluster that is described by what a test says, and counts how often."""
 
     asked = 0
 
-    def _ask(self, names: frozenset[str]) -> dict[str, Topic]:
+    def _ask(self, names: frozenset[str]) -> Described:
         del names
         self.asked += 1
-        return {}
+        return Described({}, {})
 
 
 def test_what_was_asked_a_moment_ago_is_not_asked_again(
     bell: Bell, nowhere: Endpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("heliograph.kafka.background._FRESH", 3600.0)
-    with closing(Described(nowhere, bell)) as brokers:
-        brokers.describe({"t", "u"})
+    with closing(Counted(nowhere, bell)) as brokers:
+        brokers.describe_each({"t", "u"})
         assert rings(bell)
         bell.silence()
         for _ in range(5):
-            assert brokers.describe({"t"}) == {}
+            assert brokers.describe_each({"t"}) == Described({}, {})
         assert brokers.asked == 1
-        assert brokers.describe({"v"}) is None, "another topic is"
+        assert brokers.describe_each({"v"}) is None, "another topic is"
         assert rings(bell)
-        assert brokers.describe({"v"}) == {}
+        assert brokers.describe_each({"v"}) == Described({}, {})
         assert brokers.asked == 2
 
 
@@ -143,10 +143,10 @@ def test_leaders_are_taken_from_an_old_answer_for_a_moment_only(
     bell: Bell, nowhere: Endpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("heliograph.kafka.background._FRESH", -1.0)
-    with closing(Described(nowhere, bell)) as brokers:
-        brokers.describe({"t"})
+    with closing(Counted(nowhere, bell)) as brokers:
+        brokers.describe_each({"t"})
         assert rings(bell)
-        assert brokers.describe({"t"}) is None
+        assert brokers.describe_each({"t"}) is None
         eventually(lambda: brokers.asked == 2)
 
 
@@ -158,10 +158,10 @@ class Slow(Cluster):
         self.may_answer = threading.Event()
         self.closed = 0
 
-    def describe(self, names: Iterable[str] | None = None) -> dict[str, Topic]:
+    def describe_each(self, names: Iterable[str] | None) -> Described:
         del names
         self.may_answer.wait(30)
-        return {}
+        return Described({}, {})
 
     def close(self) -> None:
         self.closed += 1
@@ -173,7 +173,7 @@ def test_who_is_still_asked_when_all_is_closed_is_left_when_it_answers(
 ) -> None:
     brokers = Background(nowhere, bell)
     slow = brokers._metadata = Slow(nowhere)
-    assert brokers.describe({"t"}) is None
+    assert brokers.describe_each({"t"}) is None
     brokers.close()
     assert not slow.closed, "it belongs to the thread that asks"
 

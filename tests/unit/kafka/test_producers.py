@@ -7,7 +7,7 @@ import pytest
 from kafka.protocol.admin import DescribeProducersResponse
 
 from heliograph.errors import DeadlinePassed, KafkaFault
-from heliograph.kafka.cluster import Cluster, Topic
+from heliograph.kafka.cluster import Cluster, Described, Topic
 from heliograph.kafka.producers import OpenTransaction, find_open_transactions, select_open
 from heliograph.model import Endpoint, TopicPartition
 
@@ -46,8 +46,9 @@ class Broker:
     def __init__(self, **answers: Any) -> None:
         self._answers = answers
 
-    def describe(self, names: Iterable[str]) -> dict[str, Topic]:
-        return {name: Topic(name, UUID(int=1), (1,), internal=False) for name in names}
+    def describe_each(self, names: Iterable[str]) -> Described:
+        found = {name: Topic(name, UUID(int=1), (1,), internal=False) for name in names}
+        return Described(found, {})
 
     def addresses(self) -> dict[int, tuple[str, int]]:
         return {1: ("h", 1)}
