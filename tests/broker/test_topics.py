@@ -1,7 +1,8 @@
 """Many topics at once, on real brokers: few requests, and one that is refused stands alone."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,8 @@ from confluent_kafka.admin import AclOperation, ResourceType
 
 from heliograph.config.flow import FlowConfig
 from heliograph.config.mirror import load_mirror
-from heliograph.flows.source import refresh_topics
+from heliograph.flows.source import copied_of, refresh_topics
+from heliograph.kafka.cluster import Topic
 from heliograph.kafka.configs import topic_configs
 from heliograph.kafka.topics import NewTopic, await_topics, create_topics, grow_topics
 from heliograph.model import TopicPartition
@@ -100,6 +102,39 @@ def test_a_refresh_in_which_nothing_changes_asks_and_does_nothing(
     assert (len(inventory.routes), inventory.refused) == (2, ())
     assert here.calls == {"Metadata": 1}
     assert there.calls == {"Metadata": 1, "DescribeConfigs": 1}
+
+
+class Lagging(CountingCluster):
+    """A cluster of which the broker that lists all topics is behind: it does not know some, or not all their partitions."""
+
+    behind: Mapping[str, int] = {}
+
+    def describe(self, names: Iterable[str] | None = None) -> dict[str, Topic]:
+        topics = super().describe(names)
+        if names is None:
+            for name, count in self.behind.items():
+                topic = topics.pop(name)
+                if count:
+                    topics[name] = replace(topic, leaders=topic.leaders[:count])
+        return topics
+
+
+def test_what_is_copied_is_not_given_up_because_one_broker_is_behind(
+    source: LiveCluster, target: LiveCluster, tmp_path: Path
+) -> None:
+    prefix = unique_name()
+    names = [source.create_topic(2, name=f"{prefix}.{n}") for n in ("gone", "shrunk", "new")]
+    config = flow(tmp_path, source, target, rf"{prefix}\\..*")
+    with closing(Lagging(source)) as here, closing(Lagging(target)) as there:
+        routes = refresh_topics(config, here, there).routes
+        here.behind = dict(zip(names, (0, 1, 0), strict=True))
+        there.behind = {r.remote.topic: 0 for r in routes}
+        copied = copied_of(r for r in routes if r.source.topic != names[2])
+
+        inventory = refresh_topics(config, here, there, copied=copied)
+
+        assert inventory.routes == tuple(r for r in routes if r.source.topic != names[2])
+        assert inventory.refused == ()
 
 
 def test_a_topic_whose_configuration_is_secret_is_refused_alone(

@@ -35,7 +35,7 @@ from heliograph.flows.holds import HoldStore, is_held
 from heliograph.flows.progress import ProgressStore, open_progress
 from heliograph.flows.runs import RunStore, open_runs
 from heliograph.flows.schedule import broken_chores
-from heliograph.flows.source import Route, refresh_topics
+from heliograph.flows.source import Route, copied_of, refresh_topics
 from heliograph.flows.starts import Origin, Start, find_unknown, plan_starts
 from heliograph.flows.take_over import (
     StillMirrored,
@@ -339,11 +339,12 @@ class FlowRunner(threading.Thread):
 
     def _assign(self, desk: _Desk) -> None:
         """Hand the job every partition there is; a new one only once its start is durable."""
-        job = desk.job
+        job, config = desk.job, self._config
         if not desk.store.is_whole:
             self._known = self._tenure.load(desk.store)
+        copied = copied_of(job.partitions())
         inventory = refresh_topics(
-            self._config, desk.source, desk.target, lambda new: self._claim(desk.target, new)
+            config, desk.source, desk.target, lambda new: self._claim(desk.target, new), copied
         )
         for refusal in inventory.refused:
             if refusal not in self._refused:

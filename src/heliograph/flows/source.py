@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 from uuid import UUID
 
 from heliograph.config.flow import FlowConfig
@@ -16,6 +16,7 @@ from heliograph.kafka.topics import (
     await_topics,
     create_topics,
     grow_topics,
+    list_topics,
 )
 from heliograph.model import TopicPartition
 from heliograph.policy.filters import NameFilter, Skip, reason_to_skip
@@ -61,6 +62,39 @@ class Inventory:
     made: frozenset[str] = frozenset()
 
 
+class Copied(NamedTuple):
+    """The topics that are copied at the moment, on either side, and how many partitions each has at least."""
+
+    sources: Mapping[str, int]
+    remotes: Mapping[str, int]
+
+
+NOTHING = Copied({}, {})
+
+
+class Pair(Protocol):
+    """A partition, and where its records go."""
+
+    @property
+    def source(self) -> TopicPartition: ...
+
+    @property
+    def remote(self) -> TopicPartition: ...
+
+
+def copied_of(pairs: Iterable[Pair]) -> Copied:
+    """Return the topics of partitions that are copied."""
+    pairs = list(pairs)
+    return Copied(_counts(pair.source for pair in pairs), _counts(pair.remote for pair in pairs))
+
+
+def _counts(partitions: Iterable[TopicPartition]) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for partition in partitions:
+        counts[partition.topic] = max(counts.get(partition.topic, 0), partition.index + 1)
+    return counts
+
+
 def naming_of(config: FlowConfig) -> NamingPolicy:
     return naming_for(
         config.policy_class,
@@ -103,14 +137,16 @@ def refresh_topics(
     source: Cluster,
     target: Cluster,
     before_making: Callable[[Sequence[TopicPartition]], None] = lambda _: None,
+    copied: Copied = NOTHING,
 ) -> Inventory:
     """Create and grow remote topics as needed, and return every partition that can be copied.
 
-    `before_making` is called with the partitions of topics that are about to be made. While nothing changes this asks
-    for the topics of either cluster once, and for limits per 500 topics.
+    `before_making` is called with the partitions of topics that are about to be made. What is `copied` already is not
+    given up because one broker does not list it. While nothing changes this asks for the topics of either cluster once, and for
+    limits per 500 topics.
     """
-    selected = select_topics(config, source.describe().values())
-    existing = target.describe()
+    selected = select_topics(config, list_topics(source, copied.sources).values())
+    existing = list_topics(target, copied.remotes)
     plan = plan_remotes(config, source, selected, existing)
     if plan.new:
         before_making([TopicPartition(t.name, i) for t in plan.new for i in range(t.partitions)])

@@ -148,13 +148,13 @@ class Cluster:
             raise refusal
         return dict(described.found)
 
-    def describe_each(self, names: Iterable[str] | None) -> Described:
-        """Do as `describe`, for as many topics as the cluster describes; raises only if it does not answer."""
+    def describe_each(self, names: Iterable[str] | None, node: int | None = None) -> Described:
+        """Do as `describe`, for as many topics as the cluster, or broker `node`, describes; raises only if it does not answer."""
         wanted = (
             None if names is None else [MetadataRequest.MetadataRequestTopic(name=n) for n in names]
         )
-        response = self._call_anyone(
-            MetadataRequest(topics=wanted, allow_auto_topic_creation=False), newest=12
+        response = self.call(
+            MetadataRequest(topics=wanted, allow_auto_topic_creation=False), node, newest=12
         )
         with misread(f"what {self.endpoint.cluster} told of its topics"):
             self._addresses = {b.node_id: (b.host, b.port) for b in response.brokers}

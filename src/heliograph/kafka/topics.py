@@ -1,5 +1,6 @@
 """Topics on a cluster: what there is, and making or growing what a plan asks for."""
 
+import logging
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -11,6 +12,8 @@ from kafka.protocol.admin import CreatePartitionsRequest, CreateTopicsRequest
 from heliograph.errors import KafkaFault
 from heliograph.kafka.cluster import NO_LEADER, Cluster, Topic, patiently
 from heliograph.kafka.faults import TOPIC_ALREADY_EXISTS, error_name, fault_for, is_retriable
+
+log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -87,6 +90,29 @@ def create_topic(
     for refusal in created.refused.values():
         raise refusal
     return name in created.made
+
+
+def list_topics(cluster: Cluster, expected: Mapping[str, int]) -> dict[str, Topic]:
+    """Return all topics of a cluster.
+
+    A broker may be behind: every broker is asked for those of `expected` that are not there with so many partitions.
+    """
+    topics = cluster.describe()
+    doubtful = {name for name, count in expected.items() if _size(topics, name) < count}
+    for node in cluster.nodes() if doubtful else ():
+        try:
+            found = cluster.describe_each(doubtful, node).found
+        except KafkaFault as exc:
+            log.debug("broker %d of %s: %s", node, cluster.endpoint.cluster, exc)
+            continue
+        for name, topic in found.items():
+            if len(topic.leaders) > _size(topics, name):
+                topics[name] = topic
+    return topics
+
+
+def _size(topics: Mapping[str, Topic], name: str) -> int:
+    return len(topics[name].leaders) if name in topics else 0
 
 
 def await_topics(

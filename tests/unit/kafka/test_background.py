@@ -158,8 +158,8 @@ class Slow(Cluster):
         self.may_answer = threading.Event()
         self.closed = 0
 
-    def describe_each(self, names: Iterable[str] | None) -> Described:
-        del names
+    def describe_each(self, names: Iterable[str] | None, node: int | None = None) -> Described:
+        del names, node
         self.may_answer.wait(30)
         return Described({}, {})
 
