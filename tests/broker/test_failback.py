@@ -13,13 +13,15 @@ from heliograph.client import MirrorClient
 from heliograph.config.flow import FlowConfig
 from heliograph.config.mirror import load_mirror
 from heliograph.errors import ConfigError, FlowHeld, KafkaFault
-from heliograph.flows.holds import HoldStore
+from heliograph.flows.holds import HoldStore, LastHold
 from heliograph.flows.progress import open_progress
 from heliograph.flows.runs import open_runs
+from heliograph.flows.source import naming_of
 from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.copy import complete_copies, read_records
 from heliograph.kafka.groups import Committed, commit_offsets, fetch_committed
 from heliograph.model import Position, TopicPartition
+from heliograph.policy.naming import holds_topic
 from heliograph.recovery import failback as module
 from heliograph.recovery.drill import run_drill
 from heliograph.recovery.drill_steps import Silence
@@ -301,6 +303,24 @@ def test_a_source_that_lacks_what_was_copied_is_no_place_to_return_to(scene: Sce
         plan = back.plan(TailAction.REPLAY)
     assert [o.forcible for o in plan.objections][:1] == [False]
     assert "made anew" in plan.objections[0].sentence
+
+
+def test_a_hold_outlives_its_topic_and_not_its_release(scene: Scene, target: LiveCluster) -> None:
+    fail_over(scene)
+    topic = holds_topic(naming_of(scene.config), scene.config.flow.source)
+    last = LastHold()
+    held = HoldStore(scene.at_target, scene.config, last).read()
+    assert held is not None
+    target.admin.delete_topics([topic])[topic].result(30)
+
+    assert eventually(lambda: HoldStore(scene.at_target, scene.config, last).read()) == held
+    assert HoldStore(scene.at_target, scene.config).read() == held, "another driver finds it, too"
+
+    HoldStore(scene.at_target, scene.config).release()
+    assert HoldStore(scene.at_target, scene.config, last).read() is None
+    target.admin.delete_topics([topic])[topic].result(30)
+    eventually(lambda: topic not in scene.at_target.describe([topic]))
+    assert HoldStore(scene.at_target, scene.config, last).read() is None
 
 
 def test_a_flow_on_its_way_back_is_not_failed_over(scene: Scene) -> None:

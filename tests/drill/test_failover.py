@@ -25,6 +25,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(600)]
 TOPIC = "orders"
 PARTITIONS = 6
 GROUP = "billing"
+HOLDS = "mm2-holds.A.internal"
 IDENTITY = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
 
 
@@ -212,6 +213,9 @@ def test_groups_fail_over_from_a_killed_primary_and_return_without_losing_or_rep
         lost = acknowledged - set(on_b)
         assert lost, "the mirror was stopped for half a second before the end"
         eventually(lambda: mirror.lines("flow=A->B", "PAUSED"), 30, mirror.tail)
+        b.admin.delete_topics([HOLDS])[HOLDS].result(30)
+        eventually(lambda: mirror.lines("flow=A->B", HOLDS, "written again"), 30, mirror.tail)
+        eventually(lambda: len(values(b, HOLDS)) == 1, 30, mirror.tail)
         listed = tmp_path / "tail.jsonl"
         code, report, words = run(
             *("failback", file, "--flow", "A->B", "--tail", "replay"),

@@ -31,7 +31,7 @@ from heliograph.driving.lease_server import LeaseServer
 from heliograph.driving.tally import Tally
 from heliograph.errors import FlowFenced, FlowHeld, MirrorError
 from heliograph.flows.group_progress import GroupProgress
-from heliograph.flows.holds import HoldStore, is_held
+from heliograph.flows.holds import HoldStore, LastHold, is_held
 from heliograph.flows.progress import ProgressStore, open_progress
 from heliograph.flows.runs import RunStore, open_runs
 from heliograph.flows.schedule import broken_chores
@@ -121,6 +121,7 @@ class FlowRunner(threading.Thread):
         self._unclaimed: set[TopicPartition] = set()  # to be fenced, although we made them
         self._pruning = Pruning(config.flow)
         self._salvage: Salvage | None = None
+        self._last_hold = LastHold()
 
     def run(self) -> None:
         """Work until stopped, with a growing pause after each failure. The supervisor's thread target."""
@@ -203,7 +204,7 @@ class FlowRunner(threading.Thread):
         target = Cluster(self._config.target_admin)
         storage = Cluster(self._config.offset_storage.endpoint)
         try:
-            holds = HoldStore(target, self._config)
+            holds = HoldStore(target, self._config, self._last_hold)
             target.describe(())  # an unreachable one is told at once, not after some patience
             holds.check()
             for cluster in (source, storage):
@@ -477,7 +478,7 @@ class FlowRunner(threading.Thread):
         """Return whether the flow was fenced because it was failed over: then it may go on some day."""
         while not self._stopping.is_set():
             try:
-                held = is_held(self._config)
+                held = is_held(self._config, self._last_hold)
             except MirrorError:
                 self._stopping.wait(_HELD.total_seconds())  # the target is away, too
                 continue

@@ -1,6 +1,9 @@
 """Whether a flow may copy: one that was failed over is held until it is failed back."""
 
+import logging
 from contextlib import closing
+from dataclasses import dataclass
+from uuid import UUID
 
 from heliograph.config.flow import FlowConfig
 from heliograph.errors import FlowHeld
@@ -10,12 +13,26 @@ from heliograph.kafka.table import Table
 from heliograph.policy.naming import holds_topic
 from heliograph.wire.hold_records import Hold, decode_hold, encode_hold
 
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class LastHold:
+    """What a driver read last of one flow: the hold, and the topic that held it. It outlives the driver's connections."""
+
+    topic_id: UUID | None = None
+    hold: Hold | None = None
+
 
 class HoldStore:
-    """What is known of one flow, on its target."""
+    """Reads and writes whether one flow is held, on its target.
 
-    def __init__(self, target: Cluster, config: FlowConfig) -> None:
+    With what was read `last`, a hold outlives its topic: if somebody deletes that, the hold is written again.
+    """
+
+    def __init__(self, target: Cluster, config: FlowConfig, last: LastHold | None = None) -> None:
         self._target = target
+        self._last = last or LastHold()
         self._flow = str(config.flow)
         self._topic = holds_topic(naming_of(config), config.flow.source)
         self._replication_factor = config.offset_storage.replication_factor
@@ -23,8 +40,26 @@ class HoldStore:
 
     def read(self) -> Hold | None:
         """Return why the flow is held; None if it is not."""
-        if self._topic not in self._target.describe([self._topic]):
-            return None
+        topic_id = self._topic_id()
+        hold = None if topic_id is None else self._find()
+        if hold is None and self._last.hold is not None and self._last.topic_id != topic_id:
+            log.error(
+                "flow=%s topic=%s was deleted, which said that the flow was failed over. It is written again. "
+                "Check who deleted it.",
+                self._flow,
+                self._topic,
+            )
+            hold = self._last.hold
+            self.write(hold)
+            topic_id = self._topic_id()
+        self._last.topic_id, self._last.hold = topic_id, hold
+        return hold
+
+    def _topic_id(self) -> UUID | None:
+        topic = self._target.describe([self._topic]).get(self._topic)
+        return None if topic is None else topic.topic_id
+
+    def _find(self) -> Hold | None:
         value = self._table.read().get(self._flow.encode())
         return None if value is None else decode_hold(self._flow.encode(), value)
 
@@ -46,7 +81,7 @@ class HoldStore:
             self._table.write({self._flow.encode(): None})
 
 
-def is_held(config: FlowConfig) -> bool:
+def is_held(config: FlowConfig, last: LastHold) -> bool:
     """Return whether a flow is held, over a connection of its own."""
     with closing(Cluster(config.target_admin)) as target:
-        return HoldStore(target, config).read() is not None
+        return HoldStore(target, config, last).read() is not None
