@@ -12,7 +12,7 @@ import pytest
 from tests.clusters import LiveCluster, eventually
 from tests.load import SteadyLoad, account
 from tests.mirrors import Mirror, flow_properties, mesh_properties, unique_alias
-from tests.processes import is_alive
+from tests.processes import is_alive, send_to_all
 from tests.standalone import StandaloneSpark, python_of
 
 pytestmark = [pytest.mark.spark, pytest.mark.cluster]
@@ -108,6 +108,34 @@ def test_killed_executor_and_killed_worker_lose_and_repeat_nothing(
             within=150,
             describe=scene.mirror.tail,
         )
+    assert account(target, scene.remote, produced, PARTITIONS) == {
+        "lost": 0,
+        "repeated": 0,
+        "out of order": 0,
+    }
+
+
+@pytest.mark.parametrize("hung", ["python", "executor"])
+def test_a_task_given_to_an_executor_that_hangs_is_started_again(
+    source: LiveCluster, target: LiveCluster, archive: Path, tmp_path: Path, hung: str
+) -> None:
+    with StandaloneSpark(tmp_path / "spark", workers=1, cores=2) as spark:
+        scene = Scene(source, target, tmp_path, on(spark, archive))
+        with scene.mirror, SteadyLoad(source, scene.topic, PARTITIONS, rate=500) as load:
+            scene.wait_for_progress(spark, 1000)
+            executor = await_task(spark)
+            daemon, *forks = python_of(executor)
+            stopped = daemon if hung == "python" else executor
+            os.kill(stopped, signal.SIGSTOP)
+            for pid in forks:
+                os.kill(pid, signal.SIGKILL)
+
+            try:
+                scene.wait_for_progress(spark, 2000)
+            finally:
+                send_to_all([stopped], signal.SIGKILL)
+            produced = load.stop()
+            eventually(lambda: scene.copied() >= produced, within=150, describe=scene.mirror.tail)
     assert account(target, scene.remote, produced, PARTITIONS) == {
         "lost": 0,
         "repeated": 0,
