@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable
 from itertools import islice
 
 from heliograph.policy.audit_compacted import CompactedTerms, LaterKeys, judge_compacted
-from heliograph.policy.audit_heads import HEAD, Place, Run, count_before, count_run, seek
+from heliograph.policy.audit_heads import HEAD, Fit, Place, Run, count_before, count_run, seek
 from heliograph.policy.audit_items import (
     Difference,
     Identity,
@@ -27,6 +27,7 @@ from heliograph.policy.audit_items import (
     align,
     are_kin,
     differing_fields,
+    first_row,
     item_of,
 )
 from heliograph.policy.audit_streams import Cursor, Findings, Open, Terms
@@ -34,7 +35,6 @@ from heliograph.wire.records import RawRecord
 
 SHOWN = 10
 _GRAM = 8
-_RUN = 16
 _FIRST_LOOK = 64
 _FAR = 1 << 16
 _KEPT = 10_000
@@ -171,15 +171,28 @@ class _Audit:
     def _is_sole(self) -> bool:
         """Return whether what the heads were laid by comes only once, so that they lie right.
 
-        A short run may be equal by chance, unless some of what it led to was surely copied.
+        One whose records are few, or repeat, may be equal by chance, unless some of what it led to was surely copied.
         """
         if self._found_by is None:
             return True
         run = self._found_by
-        if len(run) < _GRAM and not self._required:
+        if len(set(run)) < _GRAM and not self._required:
             return False
         stamped = self._terms.timestamps
         return all(count_run(run, stream, stamped) == 1 for stream in self._open.values())
+
+    def _is_only_fit(self) -> bool:
+        """Return whether nothing fits better: a place where all that both sides hold is equal."""
+        if self._by_position or not self._free:
+            return True
+        source, target = self._open["source"], self._open["target"]
+        fit = Fit(
+            source, target, self._terms.timestamps, count_before(source, self._terms.upstream or 0)
+        )
+        return not (
+            (self._terms.may_expire and fit.without_head_of_source())
+            or (self._terms.may_trim and fit.without_head_of_target())
+        )
 
     def _lay_by_position(self) -> None:
         """Lay both sides so that their records before the saved position end together."""
@@ -275,7 +288,7 @@ class _Audit:
             a, b = self._source.ahead(size), self._target.ahead(size)
             pairs = align(self._identities(a), self._identities(b))
             ended = len(a) < size and len(b) < size
-            cut = (len(a), len(b)) if ended else _first_run(pairs)
+            cut = (len(a), len(b)) if ended else first_row(pairs)
             if cut is not None:
                 break
             if size >= _FAR:
@@ -440,7 +453,7 @@ class _Audit:
             self._tell(self._next_note(), difference)
 
     def _finish(self) -> Findings:
-        if self._noted and not self._is_sole():
+        if self._noted and not (self._is_sole() and self._is_only_fit()):
             raise Ambiguous(NO_ALIGNMENT)
         for identity, extras in list(self._extra.items()):
             misses = self._missing.get(identity, deque())
@@ -485,14 +498,3 @@ class _Audit:
     def _tell(self, note: int, difference: Difference) -> None:
         self._counts[difference.kind] += 1
         self._found.append((note, difference))
-
-
-def _first_run(pairs: list[Pair]) -> Pair | None:
-    """Return where the first long unbroken row of equal pairs begins."""
-    start = 0
-    for at in range(1, len(pairs) + 1):
-        if at - start >= _RUN:
-            return pairs[start]
-        if at < len(pairs) and pairs[at] != (pairs[at - 1][0] + 1, pairs[at - 1][1] + 1):
-            start = at
-    return None

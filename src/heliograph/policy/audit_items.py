@@ -11,6 +11,7 @@ from typing import NamedTuple
 from heliograph.wire.records import RawRecord, decode_body, encode_body
 
 _DIGEST_BYTES = 16
+_ROW = 16  # equal pairs in a row after which two sequences agree again
 _SMALL = (
     1 << 20
 )  # cells of the exact table; above it, repetitive stretches are matched from the end
@@ -175,3 +176,14 @@ def _digest(data: bytes | None) -> bytes | None:
     if data is None or len(data) < _DIGEST_BYTES:
         return data
     return blake2b(data, digest_size=_DIGEST_BYTES).digest()
+
+
+def first_row(pairs: list[Pair]) -> Pair | None:
+    """Return where the first long unbroken row of equal pairs begins."""
+    start = 0
+    for at in range(1, len(pairs) + 1):
+        if at - start >= _ROW:
+            return pairs[start]
+        if at < len(pairs) and pairs[at] != (pairs[at - 1][0] + 1, pairs[at - 1][1] + 1):
+            start = at
+    return None

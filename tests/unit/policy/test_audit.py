@@ -3,7 +3,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from heliograph.policy.audit import compare
@@ -203,8 +203,20 @@ def test_retention_and_lag_are_never_taken_for_loss(case: Case, sealed: bool) ->
         assert found.equal is not False
 
 
+def repetitive(values: bytes, upstream: int | None = None) -> Case:
+    """Return a case of records that are told apart by their values alone, which are single letters."""
+    log = [record(3 * i, None, bytes([value]), 0) for i, value in enumerate(values)]
+    case = Case(
+        log[1:], copy_of(log[:8], 0, 2), Terms(source_start=3, upstream=upstream), len(log) - 8, 7
+    )
+    assert len(case.source) > len(case.target), "one record expired, some are not copied yet"
+    return case
+
+
 @settings(max_examples=300, deadline=None)
 @given(retained(distinct=False))
+@example(repetitive(b"aaabaaaabaaaa"))
+@example(repetitive(b"aaabaaaabaaaa", upstream=9))
 def test_repetitive_records_never_raise_a_false_alarm(case: Case) -> None:
     found = audit(case.source, case.target, case.terms)
     assert found.equal is not False
