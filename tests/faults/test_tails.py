@@ -122,6 +122,17 @@ def test_a_source_that_deleted_what_was_copied_lost_nothing(scene: Scene, on_los
         assert scene.values() == [b"%d" % n for n in range(1010)]
         assert mirror.lines("LOSS") == []
         assert mirror.lines("stopped at") == []
+        mirror.stop()
+    with MirrorClient(scene.target.bootstrap) as client:
+        runs = client.run_maps(scene.alias)[Partition(scene.topic, 0)]
+    for number, record in enumerate(scene.target.consume(scene.remote)):
+        place = runs.downstream_of(number)
+        if number < 700:
+            assert place is None or place == record.offset, (
+                "no group skips what only the target has"
+            )
+        else:
+            assert place == record.offset
 
 
 def test_a_source_that_deleted_more_lost_just_what_was_not_copied(scene: Scene) -> None:

@@ -51,6 +51,7 @@ class Comparison:
     _first: int | None = None
     _records: deque[_Record] = field(default_factory=deque)
     _is_source_over: bool = False
+    _is_head_lost: bool = False  # whether the source lost the counterparts of the first records
 
     def __post_init__(self) -> None:
         position = self.share.position
@@ -98,7 +99,9 @@ class Comparison:
         """Return where the records are that are skipped, and that nothing lies between these and the position."""
         position = self.position()
         is_known = bool(self.runs) or position.upstream == self.share.position.upstream
-        return (*self.runs, (position.upstream, self.end, 0 if is_known else UNKNOWN))
+        # The records before the first one found are on the target, and their offsets are not known.
+        head = ((*self.runs[0][:2], UNKNOWN),) if self._is_head_lost else ()
+        return (*head, *self.runs, (position.upstream, self.end, 0 if is_known else UNKNOWN))
 
     def _note_read(self, upstream: int, after: int) -> None:
         """Note how far the source was read, and where it began."""
@@ -164,6 +167,8 @@ class Comparison:
         return start, end
 
     def _find(self, upstream: int, downstream: int, count: int) -> None:
+        if not self.runs and self._passed and self._first is not None:
+            self._is_head_lost = self._first > self._found_to
         self._found_to = upstream + count
         self._down, self._passed = downstream + count - 1, 0
         if self.runs:

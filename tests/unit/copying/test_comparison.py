@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from heliograph.copying.comparison import Comparison
 from heliograph.kafka.tail import TailBatch, body_digest
 from heliograph.model import UNKNOWN, Position, ProducerIdentity
+from heliograph.policy.runs import RunMap
 from heliograph.wire.record_batch import build_header
 from heliograph.wire.records import RawRecord, encode_body, join_records
 from tests.unit.copying.lanes import make_share
@@ -145,6 +146,19 @@ def test_a_source_that_lost_its_beginning_is_lost_only_as_far_as_it_was_not_copi
     assert found.position() == Position(UPSTREAM + copied, copies.end)
     known = first < UPSTREAM + copied or first == UPSTREAM
     assert (found.result()[-1][2] == UNKNOWN) is not known
+    runs = RunMap()
+    runs.add(UPSTREAM - 10, DOWNSTREAM - 10, 10)
+    for upstream, downstream, count in found.result():
+        if count == UNKNOWN:
+            runs.detach(upstream, downstream)
+        else:
+            runs.add(upstream, downstream, count)
+    for number in range(copied):
+        at = runs.downstream_of(UPSTREAM + number)
+        assert at is None or at == DOWNSTREAM + number, "what the source lost is not skipped"
+        floor = runs.floor_of(UPSTREAM + number)
+        assert floor is not None
+        assert floor <= DOWNSTREAM + number
 
 
 @given(st.lists(st.sampled_from("cx"), min_size=1, max_size=20))
