@@ -13,7 +13,7 @@ from heliograph.flows.offset_syncs import offset_syncs_topic
 from heliograph.flows.progress import open_progress
 from heliograph.flows.source import refresh_topics
 from heliograph.flows.starts import Origin, Start, plan_starts
-from heliograph.flows.take_over import StillWritten, check_stopped, settle_starts
+from heliograph.flows.take_over import check_stopped, settle_starts
 from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.table import Table
 from heliograph.model import Position, TopicPartition
@@ -78,12 +78,18 @@ class Left:
         value = None if upstream is None else encode_source_offset(SourceOffset(upstream))
         Table(self.there, config.offset_storage.name).write({key: value})
 
-    def settle(self, *, is_first: bool = False) -> Start:
+    def find(self, *, is_first: bool = False) -> Start | None:
         check_stopped(self.config, self.there, self.there)
         routes = refresh_topics(self.config, self.here, self.there).routes
         saved = self._store.load()
         starts = plan_starts(self.config, routes, saved, self.here, self.there)
-        (start,) = settle_starts(self.config, starts, self.here, self.there, is_first=is_first)
+        found = settle_starts(self.config, starts, self.here, self.there, is_first=is_first)
+        self.waits = list(found.waits.values())
+        return found.starts[0] if found.starts else None
+
+    def settle(self, *, is_first: bool = False) -> Start:
+        start = self.find(is_first=is_first)
+        assert start is not None, self.waits
         return start
 
 
@@ -317,8 +323,9 @@ def test_an_open_transaction_of_a_killed_one_is_waited_for(leave: Leave) -> None
     producer.begin_transaction()
     producer.produce(left.remote, b"30")
     producer.flush(10)
-    with pytest.raises(StillWritten, match="transaction on"):
-        left.settle()
+    assert left.find() is None, "it waits alone"
+    (why,) = left.waits
+    assert why.startswith(f"a transaction on {left.remote}-0 is open")
     producer.abort_transaction()
     start = left.settle()
     assert start.position.upstream == 30

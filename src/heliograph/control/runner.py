@@ -37,12 +37,7 @@ from heliograph.flows.runs import RunStore, open_runs
 from heliograph.flows.schedule import broken_chores
 from heliograph.flows.source import Route, copied_of, refresh_topics
 from heliograph.flows.starts import Origin, Start, find_unknown, plan_starts
-from heliograph.flows.take_over import (
-    StillMirrored,
-    StillWritten,
-    check_stopped,
-    settle_starts,
-)
+from heliograph.flows.take_over import StillMirrored, check_stopped, settle_starts
 from heliograph.flows.upkeep import TopicUpkeep
 from heliograph.kafka.cluster import Cluster
 from heliograph.model import StopKind, TopicPartition
@@ -146,7 +141,7 @@ class FlowRunner(threading.Thread):
         """Work once, and take note of how it failed; return False if it was not allowed to begin."""
         try:
             self._work()
-        except (FlowHeld, StillMirrored, StillWritten) as exc:
+        except (FlowHeld, StillMirrored) as exc:
             (self._held if isinstance(exc, FlowHeld) else self._failed)(str(exc))
             return False
         except FlowFenced as exc:
@@ -397,7 +392,8 @@ class FlowRunner(threading.Thread):
         sure = [route for route in read if route.source not in unknown]
         starts = plan_starts(config, sure, known, desk.source, desk.target, unmade=unmade)
         is_first = desk.store.is_whole and not known
-        starts = settle_starts(config, starts, desk.source, desk.target, is_first=is_first)
+        starts, waits = settle_starts(config, starts, desk.source, desk.target, is_first=is_first)
+        self._note_unknown({**unread, **unknown, **waits})
         mapless = sum(
             start.origin is Origin.RESUMED
             and not start.route.spread

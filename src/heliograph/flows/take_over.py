@@ -10,6 +10,7 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from heliograph.config.flow import FlowConfig
 from heliograph.errors import KafkaFault, MirrorError
@@ -53,20 +54,19 @@ class StillMirrored(MirrorError):
         )
 
 
-class StillWritten(MirrorError):
-    """A transaction of somebody else is open where this flow would go on."""
+def _still_written(remote: TopicPartition) -> str:
+    """Return the sentence about a transaction of somebody else that is open where a partition would go on."""
+    return (
+        f"a transaction on {remote} is open, most likely that of a MirrorMaker 2 that was killed, and it is not known yet "
+        "what it wrote. It is waited for; the broker ends it after the transaction.timeout.ms of its producer"
+    )
 
-    def __init__(self, flow: str, remote: str) -> None:
-        super().__init__(flow, remote)
-        self.flow = flow
-        self.remote = remote
 
-    def __str__(self) -> str:
-        return (
-            f"{self.flow}: a transaction on {self.remote} is open, most likely that of a MirrorMaker 2 that "
-            "was killed, and it is not known yet what it wrote. It is waited for; the broker ends it "
-            "after the transaction.timeout.ms of its producer."
-        )
+class Settled(NamedTuple):
+    """Where partitions begin after a predecessor, and why some must wait before that is known."""
+
+    starts: list[Start]
+    waits: Mapping[TopicPartition, str]
 
 
 def check_stopped(config: FlowConfig, storage: Cluster, target: Cluster) -> None:
@@ -107,8 +107,8 @@ def settle_starts(
     target: Cluster,
     *,
     is_first: bool = False,
-) -> list[Start]:
-    """Return where partitions begin of which a predecessor had copied more than is known.
+) -> Settled:
+    """Return where partitions begin of which a predecessor had copied more than is known; one that must wait, waits alone.
 
     A partition without a position whose remote partition holds what cannot be explained is barred, if
     its name says that it is this flow's own; under `on.loss=continue` all is copied again behind it.
@@ -117,24 +117,26 @@ def settle_starts(
     """
     starts = list(starts)
     if config.positions_group is not None:
-        return starts
+        return Settled(starts, {})
     wanted = [s for s in starts if _is_open(s)]
     fresh = [s for s in starts if s.origin is Origin.FRESH and not s.route.spread]
     if not wanted and not (is_first and fresh):
-        return starts
+        return Settled(starts, {})
     syncs = newest_syncs(config)
     elsewhere = None
     if is_first and config.on_loss != "continue":
         elsewhere = _find_other_name(config, fresh, syncs, source, target)
     if elsewhere is not None:
         barred = {s.route.source: _bar(s, elsewhere) for s in fresh}
-        return [barred.get(s.route.source, s) for s in starts]
+        return Settled([barred.get(s.route.source, s) for s in starts], {})
     if not wanted:
-        return starts
+        return Settled(starts, {})
     by_hand = set_by_hand(config, wanted)
     wanted = [s for s in wanted if s.route.source not in by_hand]
-    settled = {s.route.source: s for s in _settle(config, wanted, syncs, source, target)}
-    return [settled.get(s.route.source, s) for s in starts]
+    found, waits = _settle(config, wanted, syncs, source, target)
+    settled = {s.route.source: s for s in found}
+    going = [s for s in starts if s.route.source not in waits]
+    return Settled([settled.get(s.route.source, s) for s in going], waits)
 
 
 def _is_open(start: Start) -> bool:
@@ -249,17 +251,21 @@ def _settle(
     syncs: Mapping[TopicPartition, OffsetSync],
     source: Cluster,
     target: Cluster,
-) -> list[Start]:
+) -> Settled:
     """Return these starts as exactly as they can be known, barred or with a warning otherwise."""
     here = _look_up(source, [s.route.source for s in starts])
     there = _look_up(target, [s.route.remote for s in starts])
+    waits = {
+        s.route.source: _still_written(s.route.remote)
+        for s in starts
+        if there.stable[s.route.remote] < there.tops[s.route.remote] and _is_own(s.route)
+    }
+    starts = [s for s in starts if s.route.source not in waits]
     found: dict[TopicPartition, tuple[int, _Runs]] = {}
     troubles: dict[TopicPartition, str] = {}
     readings = []
     for start in starts:
         route, sync = start.route, syncs.get(start.route.source)
-        if there.stable[route.remote] < there.tops[route.remote] and _is_own(route):
-            raise StillWritten(str(config.flow), str(route.remote))
         trouble = _trouble_with(sync, route, here, there)
         if sync is None or trouble is not None:
             troubles[route.source] = trouble or "MirrorMaker 2 left no offset sync of it"
@@ -285,7 +291,7 @@ def _settle(
             ahead = here.tops[start.route.source] - start.position.upstream
             settled.append(_unsettled(config, place, troubles[start.route.source], held, ahead))
     _tell(config, starts, settled)
-    return settled
+    return Settled(settled, waits)
 
 
 def _pair(position: Position) -> tuple[int, int]:

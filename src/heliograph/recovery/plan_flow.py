@@ -24,7 +24,6 @@ from heliograph.flows.starts import Origin as StartOrigin
 from heliograph.flows.starts import Start, find_loss, plan_starts
 from heliograph.flows.take_over import (
     StillMirrored,
-    StillWritten,
     check_stopped,
     settle_starts,
 )
@@ -303,9 +302,10 @@ def _settled(
         if desk.config.worker.get("group.id") in list_groups(desk.storage):
             check_stopped(desk.config, desk.storage, desk.target)
         settled = settle_starts(desk.config, others, desk.source, desk.target, is_first=is_first)
-    except (StillMirrored, StillWritten) as exc:
+    except StillMirrored as exc:
         return list(starts), [str(exc).rstrip(".")]
-    return [*settled, *lost], []
+    waiting = [s for s in others if s.route.source in settled.waits]
+    return [*settled.starts, *waiting, *lost], sorted(settled.waits.values())
 
 
 def _is_there(route: Route, existing: Mapping[str, Topic]) -> bool:
