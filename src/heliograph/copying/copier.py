@@ -21,6 +21,7 @@ from heliograph.copying.meeting import Meeting
 from heliograph.copying.reader import Reader
 from heliograph.copying.rounds import Met, Outcome, Waits
 from heliograph.copying.sections import ChunkSection
+from heliograph.copying.slot import join_reports
 from heliograph.copying.writer import Writer
 from heliograph.errors import FlowFenced
 from heliograph.kafka.background import Background, Bell
@@ -49,7 +50,7 @@ _REPORT_EVERY = 1.0
 _PING_EVERY = 5.0
 _SOON = 0.5
 _LONGEST_WAIT = 5.0
-_CHUNKS = 2
+_MOST_HELD = 4  # times the room, of partitions that wait for their brokers
 _GOODBYE = 5.0
 
 
@@ -166,7 +167,7 @@ class Copier:
         left = until - time.monotonic()
         if retry is not None:
             left = min(left, retry)
-        if producer.is_ready() or self._reader.is_ready() or self._outcomes:
+        if producer.is_ready() or self._reader.is_ready() or self._outcomes or self._may_go_on:
             left = 0.0
         return await_any(interest, min(max(left, 0.0), _LONGEST_WAIT))
 
@@ -290,17 +291,21 @@ class Copier:
     def _has_room(self) -> bool:
         if self._kept or (self._commits is not None and self._commits.is_busy):
             return False
-        return self._writer.producer.unstored_bytes - self._held_bytes() < self._room
-
-    def _held_bytes(self) -> int:
-        """Return what belongs to partitions that wait for their broker: these must not hold up the others."""
-        return sum(lane.bytes for lane in self._writer.producer.troubled.values())
+        return self._writer.producer.unstored_bytes - self._writer.producer.held_bytes < self._room
 
     def _deliver(self, chunk: memoryview, section: ChunkSection) -> None:
         if self._commits is None:
             self._writer.write(chunk, section)
             return
         self._kept.append((chunk, section))
+
+    @property
+    def _may_go_on(self) -> bool:
+        """Whether sections were kept that can be dealt with at once."""
+        commits = self._commits
+        if commits is None or commits.is_busy or not self._kept:
+            return False
+        return not (commits.is_open and self._is_commit_due(commits)) or self._writer.producer.idle
 
     def _go_on(self) -> None:
         """In transactions: commit when it is time, let partitions take part, write what was kept."""
@@ -357,7 +362,7 @@ class Copier:
 
         def committed() -> None:
             for row in news:
-                self._committed[row.slot] = _joined(self._committed.get(row.slot), row)
+                self._committed[row.slot] = join_reports(self._committed.get(row.slot), row)
 
         commits.commit(self._writer.slots, news, committed)
 
@@ -388,9 +393,13 @@ class Copier:
             stuck = {slot for slot, _ in self._writer.waits()}
             for slot in stuck - self._paused:
                 self._reader.pause(slot)
+                producer.unpin(slot)
             for slot in self._paused - stuck:
                 self._reader.resume(slot)
             self._paused = stuck
+            if self._commits is None:  # else all of this task waits, and nothing more is read
+                self._writer.give_back(_MOST_HELD * self._room)
+                self._return_forgotten()
 
     # Notes
 
@@ -466,7 +475,7 @@ class Copier:
         else:
             if not self._in_transaction:
                 for row in self._writer.news():
-                    self._committed[row.slot] = _joined(self._committed.get(row.slot), row)
+                    self._committed[row.slot] = join_reports(self._committed.get(row.slot), row)
             written, self._committed = tuple(self._committed.values()), {}
         verdicts = dict(self._writer.verdicts)
         self._writer.verdicts.clear()
@@ -481,18 +490,3 @@ class Copier:
         waits.update(self._reader.waits())
         waits.update(self._writer.waits())
         return waits
-
-
-def _joined(before: SlotWritten | None, after: SlotWritten) -> SlotWritten:
-    """Return two reports of a slot as one."""
-    if before is None:
-        return after
-    took = after.took if before.took is None else before.took
-    if before.took is not None and after.took is not None:
-        took = before.took + after.took
-    return after._replace(
-        records=before.records + after.records,
-        size=before.size + after.size,
-        runs=before.runs + after.runs,
-        took=took,
-    )

@@ -68,12 +68,14 @@ class Lease:
         return select.POLLIN | select.POLLOUT if self._unsent else select.POLLIN
 
     def await_welcome(self) -> tuple[Welcome, list[Order]]:
-        """Wait for the answer to the hello; return it and what came with it."""
+        """Wait for the answer to the hello; return it, and the orders that came with it or even before it."""
+        orders: list[Order] = []
         while True:
             select.select([self._socket], [], [], _SILENCE)
-            orders = self.poll()
-            if orders and isinstance(orders[0], Welcome):
-                return orders[0], orders[1:]
+            orders += self.poll()
+            for at, order in enumerate(orders):
+                if isinstance(order, Welcome):
+                    return order, orders[:at] + orders[at + 1 :]
             self._check_silence()
 
     def poll(self) -> list[Order]:

@@ -56,19 +56,26 @@ class Meeting:
                 except MirrorError as exc:
                     self._wait(shares, str(exc))
                     continue
-                waiting = []
+                waiting: list[Share] = []
                 for leader, members in _by_leader(shares, described.found).items():
-                    if leader == NO_LEADER:
+                    if leader == NO_LEADER or not self._start_thread(members):
                         waiting += members
-                    else:
-                        threading.Thread(
-                            target=self._meet_patiently, args=(members,), name="tails", daemon=True
-                        ).start()
                 shares = waiting
                 for share in shares:
-                    why = described.refused.get(share.remote.topic)
-                    self._tell(Waits((share.slot,), str(why or f"{share.remote} has no leader")))
+                    why = described.why_waiting(share.remote)
+                    self._tell(Waits((share.slot,), why))
                 self._closed.wait(_PAUSE if shares else 0)
+
+    def _start_thread(self, members: list[Share]) -> bool:
+        """Have a thread meet the tails of one leader; return whether this process could start one."""
+        meets = threading.Thread(
+            target=self._meet_patiently, args=(members,), name="tails", daemon=True
+        )
+        try:
+            meets.start()
+        except RuntimeError:
+            return False
+        return True
 
     def _wanted(self, shares: Iterable[Share]) -> list[Share]:
         if self._closed.is_set():

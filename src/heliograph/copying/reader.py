@@ -5,6 +5,7 @@ broker works meanwhile. A response is received into memory that is used again; w
 much is asked for.
 """
 
+import logging
 import time
 from collections.abc import Callable, Container, Iterator
 from datetime import timedelta
@@ -12,7 +13,7 @@ from uuid import UUID
 
 from heliograph.copying.buffers import Buffers
 from heliograph.copying.sections import ChunkSection
-from heliograph.errors import ClusterUnreachable, CorruptRecord, KafkaFault
+from heliograph.errors import CorruptRecord, MirrorError
 from heliograph.kafka.brokers import Brokers
 from heliograph.kafka.faults import LOST_TOPIC, OFFSET_OUT_OF_RANGE, error_name, is_retriable
 from heliograph.kafka.fetch import (
@@ -29,8 +30,11 @@ from heliograph.wire.fetch_response import Section
 from heliograph.wire.lease_messages import Limits, Share, SlotRead, Stopped
 from heliograph.wire.record_batch import MAGIC_AT, last_batch, next_offset_of, read_header
 
+log = logging.getLogger(__name__)
+
 _LONG_POLL = timedelta(seconds=5)
 _PLACE_EVERY = 0.5
+_FOLLOW_EVERY = 60.0
 _BUFFERS = 4
 _RESPONSE_HEADS = 256 << 10  # beside its records, what a response says of thousands of partitions
 _REST_PER_OFFSET, _OFFSETS, _LONGEST_REST = 0.002, 2, 0.01
@@ -63,6 +67,7 @@ class Reader:
         self._buffers = Buffers(limits.chunk_bytes + _RESPONSE_HEADS, _BUFFERS)
         self._small = min(limits.chunk_bytes, limits.partition_bytes) // 8
         self._place_at = 0.0
+        self._follow_at = time.monotonic() + _FOLLOW_EVERY
         self._ask_at: float | None = None  # the end of a rest after which nobody has asked yet
         self._away: dict[int, str] = {}  # why partitions have no leader, by slot
         self._doubts: dict[int, float] = {}  # since when the topics of slots are unknown
@@ -103,15 +108,17 @@ class Reader:
         if self._fetcher.homeless and now >= self._place_at:
             self._place_at = now + _PLACE_EVERY
             self._place()
+        if now >= self._follow_at and self._shares:
+            self._follow()
         if room and (self._ask_at is None or now >= self._ask_at):
             self._ask_at = None
             self._fetcher.ask()
 
     def next_at(self, *, room: bool) -> float:
         """Return the time at which `ask` has something to do without an event; it may be over already."""
-        at = float("inf")
+        at = self._follow_at if self._shares else float("inf")
         if self._fetcher.homeless:
-            at = self._place_at
+            at = min(at, self._place_at)
         if room and self._ask_at is not None:
             at = min(at, self._ask_at)
         return at
@@ -171,12 +178,22 @@ class Reader:
     def close(self) -> None:
         self._fetcher.close()
 
+    def _follow(self) -> None:
+        """Find out whether leaders have changed that do not know it themselves."""
+        try:
+            is_known = self._fetcher.follow_leaders()
+        except MirrorError as exc:
+            log.debug("leaders are not looked at: %s", exc)
+            is_known = True
+        # What is being asked for rings when it is there.
+        self._follow_at = time.monotonic() + (_FOLLOW_EVERY if is_known else _PLACE_EVERY)
+
     def _place(self) -> None:
         try:
             away = self._fetcher.place()
             if away is not None:
                 self._away = away
-        except (ClusterUnreachable, KafkaFault) as exc:
+        except MirrorError as exc:
             self._away = dict.fromkeys(self._shares, str(exc))
 
     def _rest(self, took: float, advanced: int) -> float:

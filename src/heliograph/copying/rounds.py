@@ -1,7 +1,7 @@
 """One try at the tails of some partitions with one leader: both sides are read and compared until each tail is over."""
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import timedelta
@@ -29,9 +29,9 @@ from heliograph.wire.lease_messages import Foreign, Runs, Share, Stopped
 _WAIT = timedelta(milliseconds=500)
 _PAUSE = 1.0
 _UNKNOWN = 5.0  # seconds that a topic may be unknown to brokers and still be there
-_AT_END = (
-    10.0  # seconds at a source's end after which it has no more: a new leader may lag for a moment
-)
+# Seconds at a source's end after which it has no more: a new leader's high watermark may lie before what was copied for
+# as long as a follower that hangs counts as in sync (`replica.lag.time.max.ms`, 30 s).
+_AT_END = 35.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,19 +78,34 @@ class Round:
     def run(self, shares: Sequence[Share], wanted: Wanted) -> Iterator[tuple[int, Outcome]]:
         """Yield what came of each tail, by slot; of those that must be tried again nothing."""
         with closing(self._fetcher):
-            yield from self._open(shares)
+            unread = yield from self._open(shares)
+            retry_at = time.monotonic() + _PAUSE
             while wanted(found.share for found in self._going.values()):
                 for slot, outcome in self._step():
                     del self._going[slot]
                     self._fetcher.remove(slot)
                     yield slot, outcome
+                if unread and time.monotonic() >= retry_at:
+                    unread = yield from self._open_again(wanted(unread))
+                    retry_at = time.monotonic() + _PAUSE
 
-    def _open(self, shares: Sequence[Share]) -> Iterator[tuple[int, Outcome]]:
-        """Read the tails; yield what is clear without a comparison."""
+    def _open_again(
+        self, shares: Sequence[Share]
+    ) -> Generator[tuple[int, Outcome], None, list[Share]]:
+        """Read tails that could not be read before, while others are compared; return those that still cannot."""
+        try:
+            return (yield from self._open(shares))
+        except MirrorError as exc:
+            self._tell(Waits(tuple(share.slot for share in shares), str(exc)))
+            return list(shares)
+
+    def _open(self, shares: Sequence[Share]) -> Generator[tuple[int, Outcome], None, list[Share]]:
+        """Read the tails; yield what is clear without a comparison, and return those that could not be read."""
         ends = find_offsets(self._target, [share.remote for share in shares], LATEST)
         for share in shares:
             if share.remote in ends.missing:
                 self._tell(Waits((share.slot,), str(ends.missing[share.remote])))
+        unread = [share for share in shares if share.remote in ends.missing]
         there = [share for share in shares if share.remote in ends.found]
         starts = {share.remote: share.position.downstream for share in there}
         tails = self._read_tails(starts, ends.found)
@@ -98,12 +113,14 @@ class Round:
             tail = tails[share.remote]
             if isinstance(tail, MirrorError):
                 self._tell(Waits((share.slot,), str(tail)))
+                unread.append(share)
                 continue
             found = open_tail(share, tail)
             if isinstance(found, Comparison):
                 self._compare_from(share, found)
             else:
                 yield share.slot, found
+        return unread
 
     def _read_tails(
         self, starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]

@@ -89,3 +89,18 @@ def open_slot(share: Share, position: Position, sequence: int) -> Slot:
         read_to=position.upstream,
         max_message_bytes=share.max_message_bytes,
     )
+
+
+def join_reports(before: SlotWritten | None, after: SlotWritten) -> SlotWritten:
+    """Return two reports of a slot as one."""
+    if before is None:
+        return after
+    took = after.took if before.took is None else before.took
+    if before.took is not None and after.took is not None:
+        took = before.took + after.took
+    return after._replace(
+        records=before.records + after.records,
+        size=before.size + after.size,
+        runs=before.runs + after.runs,
+        took=took,
+    )

@@ -190,6 +190,17 @@ class Writer:
             if not slot.pending:
                 self._stop(slot)
 
+    def give_back(self, most: int) -> None:
+        """Give partitions back where those that wait for their brokers hold more than `most` bytes: the largest first."""
+        held = self.producer.held_bytes
+        for lane in sorted(self.producer.troubled.values(), key=lambda lane: -lane.bytes):
+            if held <= most:
+                break
+            if lane.slot >= 0:
+                held -= lane.bytes
+                self._on_forgotten(lane.slot, lane.trouble or "its broker is away")
+                self.producer.abandon(lane.slot)
+
     def waits(self) -> Iterator[tuple[int, str]]:
         """Yield why partitions do not get further for the moment, by slot."""
         for number, lane in self.producer.troubled.items():
@@ -277,7 +288,7 @@ class Writer:
 
     def _refuse_topic(self, refused: Refused, reason: str) -> None:
         """Stop all partitions whose records may go to a lane that takes no more."""
-        kind = StopKind.REFUSED if refused.may_pass else StopKind.REFUSED_FOR_GOOD
+        kind = StopKind.REFUSED_FOR_GOOD if refused.for_good else StopKind.REFUSED
         remote, slots = self._spread.refused(refused.slot)
         for slot in slots:
             self._stop_at_once(slot, kind, f"{remote}: {reason}")

@@ -14,8 +14,7 @@ from datetime import timedelta
 from typing import Generic, TypeVar
 
 from heliograph.errors import KafkaFault, MirrorError
-from heliograph.kafka.cluster import Cluster, Described
-from heliograph.kafka.faults import network_faults
+from heliograph.kafka.cluster import Cluster, Described, open_channel
 from heliograph.kafka.transport import Channel
 from heliograph.model import Endpoint
 
@@ -166,9 +165,7 @@ class Background:
             address = self._addresses.get(node)
             if address is None:
                 raise KafkaFault(f"find broker {node} of {self.endpoint.cluster}", "nothing", True)
-            host, port = address
-            with network_faults(f"connect to {self.endpoint.cluster} at {host}:{port}"):
-                channel = Channel(self.endpoint, host, port)
+            channel = open_channel(self.endpoint, *address)
             if self._closed:
                 channel.close()
             return channel
@@ -185,7 +182,8 @@ class Background:
         return found
 
     def _describe(self, names: frozenset[str]) -> Described:
-        """Ask for topics; a broker that has gone silent holds up the look of all for a moment only."""
+        """Ask for topics, each time another broker; one that has gone silent holds up the look for a moment only."""
+        self._metadata.ask_another()
         for within in _TRIES[:-1]:
             self._metadata.hurry(within)
             try:

@@ -25,6 +25,7 @@ T = TypeVar("T")
 NO_LEADER = -1
 _SLOW = 2.0  # seconds after which a connection that fails was swallowed, and not refused
 _AWAY = 10.0
+_ANYONE = 60.0  # seconds after which questions go to another broker: one that is cut off does not know what has changed
 _UNTOLD = 1000  # partitions that a broker may not have heard of while a topic grows
 FOREVER = timedelta(days=36_500)
 
@@ -33,7 +34,7 @@ FOREVER = timedelta(days=36_500)
 class Topic:
     """A topic as the cluster describes it; `leaders[i]` leads partition i, or is NO_LEADER.
 
-    `in_sync[i]` is how many of its replicas are in sync.
+    `in_sync[i]` is how many of its replicas are in sync, `epochs[i]` the number of its leadership: which of two answers is newer.
     """
 
     name: str
@@ -41,6 +42,11 @@ class Topic:
     leaders: tuple[int, ...]
     internal: bool
     in_sync: tuple[int, ...] = ()
+    epochs: tuple[int, ...] = ()
+
+    def epoch_of(self, index: int) -> int:
+        """Return the number of a partition's leadership; -1 from a broker that does not tell it."""
+        return self.epochs[index] if index < len(self.epochs) else -1
 
     def leads(self, index: int) -> bool:
         """Whether there is a partition `index`, and it has a leader."""
@@ -57,6 +63,11 @@ class Described(NamedTuple):
     found: Mapping[str, Topic]
     refused: Mapping[str, KafkaFault]
 
+    def why_waiting(self, partition: TopicPartition) -> str:
+        """Return why nobody is at work on a partition: most likely it has no leader."""
+        refusal = self.refused.get(partition.topic)
+        return str(refusal) if refusal is not None else f"{partition} has no leader"
+
     def why_missing(self, name: str) -> str:
         """Return why a topic is not among those that were found."""
         refusal = self.refused.get(name)
@@ -72,6 +83,7 @@ class Cluster:
         self.hurry(within)
         self._channels: dict[tuple[int, int], Channel] = {}
         self._anyone: Channel | None = None
+        self._anyone_until = 0.0
         self._addresses: dict[int, tuple[str, int]] = {}
         self._cluster_id = ""
         self._away: dict[int, tuple[float, KafkaFault]] = {}
@@ -98,8 +110,7 @@ class Cluster:
             self._refuse_away(node)
             began = time.monotonic()
             try:
-                with network_faults(f"connect to {self.endpoint.cluster} at {host}:{port}"):
-                    channel = Channel(self.endpoint, host, port, self._left())
+                channel = open_channel(self.endpoint, host, port, self._left())
             except KafkaFault as exc:
                 if time.monotonic() - began > _SLOW:
                     self._away[node] = time.monotonic() + _AWAY, exc
@@ -171,7 +182,13 @@ class Cluster:
         self.describe(())
         return self._cluster_id
 
+    def ask_another(self) -> None:
+        """Put the next question to another broker, because what this one knows may be old."""
+        self._leave_anyone()
+
     def _call_anyone(self, request: Any, newest: int | None) -> Any:
+        if time.monotonic() > self._anyone_until:
+            self.ask_another()
         if self._anyone is not None:
             self._hurry(self._anyone)
             try:
@@ -187,6 +204,7 @@ class Cluster:
             left = self._left() / (len(candidates) - tried)
             try:
                 self._anyone = Channel(self.endpoint, host, port, left)
+                self._anyone_until = time.monotonic() + _ANYONE
                 return self._anyone.call(request, newest)
             except OSError as exc:
                 reasons.append(f"{host}:{port} {exc.strerror or str(exc) or type(exc).__name__}")
@@ -222,6 +240,7 @@ class Cluster:
 def _topic(found: Any) -> Topic:
     leaders = {p.partition_index: p.leader_id for p in found.partitions}
     in_sync = {p.partition_index: len(p.isr_nodes) for p in found.partitions}
+    epochs = {p.partition_index: getattr(p, "leader_epoch", -1) for p in found.partitions}
     count = max(leaders, default=-1) + 1
     if min(leaders, default=0) < 0 or count > len(leaders) + _UNTOLD:
         raise CorruptRecord(f"topic {found.name} is told to have a partition {count - 1}")
@@ -231,7 +250,24 @@ def _topic(found: Any) -> Topic:
         leaders=tuple(leaders.get(index, NO_LEADER) for index in range(count)),
         internal=bool(found.is_internal),
         in_sync=tuple(in_sync.get(index, 0) for index in range(count)),
+        epochs=tuple(epochs.get(index, -1) for index in range(count)),
     )
+
+
+def open_channel(
+    endpoint: Endpoint, host: str, port: int, within: timedelta | None = None
+) -> Channel:
+    """Connect to a broker, and log in; what goes wrong with it, nonsense included, may pass."""
+    doing = f"connect to {endpoint.cluster} at {host}:{port}"
+    try:
+        with network_faults(doing):
+            return (
+                Channel(endpoint, host, port)
+                if within is None
+                else Channel(endpoint, host, port, within)
+            )
+    except CorruptRecord as exc:
+        raise KafkaFault(doing, f"nothing that makes sense ({exc})", retriable=True) from exc
 
 
 def ask_cluster_id(endpoint: Endpoint) -> str:

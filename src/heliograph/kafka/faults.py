@@ -35,6 +35,18 @@ FETCH_SESSION_TOPIC_ID_ERROR: Final = 106
 UNKNOWN_TOPIC_ID: Final = 100
 INCONSISTENT_TOPIC_ID: Final = 103
 
+# What a broker says of records that it will never take as they are.
+REFUSED_FOR_GOOD: Final = frozenset(
+    {
+        10,  # MESSAGE_TOO_LARGE
+        18,  # RECORD_LIST_TOO_LARGE
+        32,  # INVALID_TIMESTAMP
+        43,  # UNSUPPORTED_FOR_MESSAGE_FORMAT
+        44,  # POLICY_VIOLATION
+        76,  # UNSUPPORTED_COMPRESSION_TYPE
+        87,  # INVALID_RECORD
+    }
+)
 COORDINATOR_AWAY: Final = frozenset(
     {COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR}
 )

@@ -21,7 +21,7 @@ from uuid import UUID
 
 from heliograph.errors import CorruptRecord, KafkaFault, MirrorError
 from heliograph.kafka.brokers import Brokers, await_any
-from heliograph.kafka.cluster import NO_LEADER
+from heliograph.kafka.cluster import Described
 from heliograph.kafka.faults import LOST_SESSION, fault_for
 from heliograph.kafka.transport import REQUEST_TIMEOUT, Channel, Room, no_room
 from heliograph.model import TopicPartition
@@ -47,7 +47,10 @@ class Response(NamedTuple):
 
 @dataclass(slots=True)
 class Subject:
-    """One partition being fetched: `position` is the next offset, `epoch` the leader's of the record before."""
+    """One partition being fetched: `position` is the next offset, `epoch` the leader's of the record before.
+
+    `term` is the number of the leadership that it was placed by.
+    """
 
     slot: int
     partition: TopicPartition
@@ -55,6 +58,7 @@ class Subject:
     position: int
     session: "Session | None" = None
     epoch: int = -1
+    term: int = -1
 
 
 @dataclass(slots=True)
@@ -156,8 +160,13 @@ class Fetcher:
             return
         subject.position = position
         subject.epoch = epoch
-        if subject.session is not None:
-            subject.session.fresh.add(slot)
+        session = subject.session
+        if session is None:
+            return
+        session.fresh.add(slot)
+        if not session.session_id:
+            # Without a session a broker fills its answer in the order of the question: whoever had data comes last.
+            session.subjects[slot] = session.subjects.pop(slot)
 
     def lost_leader(self, slots: Iterable[int]) -> None:
         """Say that these partitions must be looked up again."""
@@ -194,15 +203,9 @@ class Fetcher:
         why: dict[int, str] = {}
         nodes: dict[int, Session | str | None] = {}
         for subject in homeless:
-            topic = described.found.get(subject.partition.topic)
-            index = subject.partition.index
-            leader = topic.leaders[index] if topic and index < len(topic.leaders) else NO_LEADER
-            if leader == NO_LEADER and topic is None and self._sessions:
-                # Gone or forbidden: any broker will say so in a fetch response, which is where it is dealt with.
-                leader, _ = next(iter(self._sessions))
-            if leader == NO_LEADER:
-                refusal = described.refused.get(subject.partition.topic)
-                why[subject.slot] = str(refusal or f"{subject.partition} has no leader")
+            leader = self._leader_of(subject, described)
+            if isinstance(leader, str):
+                why[subject.slot] = leader
                 continue
             if leader not in nodes:
                 nodes[leader] = self._open(leader)
@@ -212,6 +215,38 @@ class Fetcher:
             elif session is not None:
                 why[subject.slot] = session
         return why
+
+    def _leader_of(self, subject: Subject, described: Described) -> int | str:
+        """Return the broker to ask for a partition, or why there is none."""
+        topic, index = described.found.get(subject.partition.topic), subject.partition.index
+        if topic is None and self._sessions:
+            # Gone or forbidden: any broker will say so in a fetch response, which is where it is dealt with.
+            return next(iter(self._sessions))[0]
+        if topic is None or not topic.leads(index):
+            refusal = described.refused.get(subject.partition.topic)
+            return str(refusal or f"{subject.partition} has no leader")
+        if topic.epoch_of(index) < subject.term:
+            return f"{subject.partition}: the broker that was asked for its leader knows an old one"
+        subject.term = topic.epoch_of(index)
+        return topic.leaders[index]
+
+    def follow_leaders(self) -> bool:
+        """Leave partitions whose leader is another one by now, and has not said so; return whether that is known.
+
+        A broker that is cut off from its cluster goes on answering, and has nothing new for ever.
+        """
+        placed = [s for s in self._subjects.values() if s.session is not None]
+        described = self._brokers.describe_each({s.partition.topic for s in placed})
+        if described is None:
+            return False
+        for subject in placed:
+            topic, index = described.found.get(subject.partition.topic), subject.partition.index
+            if topic is None or not topic.leads(index) or subject.session is None:
+                continue
+            is_newer = topic.epoch_of(index) > subject.term
+            if is_newer and topic.leaders[index] != subject.session.node:
+                self._leave(subject)
+        return True
 
     def ask(self) -> None:
         """Send the next fetch to every broker that is not already answering one."""

@@ -38,9 +38,10 @@ class Stored(NamedTuple):
 
 
 class Refused(NamedTuple):
-    """A batch that the target does not take; its partition cannot go on. It `may_pass` by itself.
+    """A batch that the target does not take; its partition cannot go on.
 
-    Where the broker `forgot` what was written before, only a look at the partition's end tells what is there.
+    It `may_pass` by itself where the partition's broker was given up, so that some of it may be stored; the same records are
+    refused `for_good`. Where the broker `forgot` what was written before, only a look at the partition's end tells what is there.
     """
 
     slot: int
@@ -48,6 +49,7 @@ class Refused(NamedTuple):
     reason: str
     may_pass: bool = False
     forgot: bool = False
+    for_good: bool = False
 
 
 @dataclass(slots=True, eq=False)

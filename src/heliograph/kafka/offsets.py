@@ -64,7 +64,7 @@ def find_offsets(
                         missing[partition] = fault_for(doing, answer.error_code)
                     else:
                         found[partition] = answer.offset
-        except KafkaFault as exc:
+        except (KafkaFault, CorruptRecord) as exc:
             missing |= dict.fromkeys(_flat(members), exc)
     for partition in wanted:
         if partition not in found and partition not in missing:

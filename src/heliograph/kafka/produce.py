@@ -19,7 +19,7 @@ from collections import deque
 from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass
 
-from heliograph.errors import ClusterUnreachable, CorruptRecord, FlowFenced, KafkaFault
+from heliograph.errors import CorruptRecord, FlowFenced, KafkaFault, MirrorError
 from heliograph.kafka.brokers import Brokers, await_any
 from heliograph.kafka.cluster import NO_LEADER, Described
 from heliograph.kafka.faults import (
@@ -27,6 +27,7 @@ from heliograph.kafka.faults import (
     FENCED,
     LOST_TRANSACTION,
     OUT_OF_ORDER_SEQUENCE,
+    REFUSED_FOR_GOOD,
     error_name,
     is_retriable,
 )
@@ -94,6 +95,11 @@ class Producer:
     def trouble(self) -> str | None:
         """Why some partition does not get further for the moment."""
         return next((lane.trouble for lane in self.troubled.values()), None)
+
+    @property
+    def held_bytes(self) -> int:
+        """How much of that belongs to partitions that wait for their brokers: it must not hold up the others."""
+        return sum(lane.bytes for lane in self.troubled.values())
 
     def add(self, lane: Lane) -> None:
         """Write to one partition more."""
@@ -176,7 +182,8 @@ class Producer:
         for request in queue:
             request.is_late = True
         for lane in self._busy.values():
-            if lane.leader == node and lane.trouble is None:
+            is_waiting = lane.sent or lane.waiting  # one that was abandoned only owes answers
+            if lane.leader == node and lane.trouble is None and is_waiting:
                 self._trouble(lane, f"{self._name(node)} does not answer")
 
     def cut(self) -> None:
@@ -204,6 +211,13 @@ class Producer:
         self._trouble(lane, None)
         lane.failed = lane.in_flight > 0
         self._rest(lane)
+
+    def unpin(self, slot: int) -> None:
+        """Copy what is queued of a partition that waits, so that it keeps no memory alive that it was received into."""
+        lane = self._lanes.get(slot)
+        for batch in (*lane.sent, *lane.waiting) if lane is not None else ():
+            if isinstance(batch.payload, memoryview):
+                batch.payload = bytes(batch.payload)
 
     def send(self) -> None:
         """Send what may be sent."""
@@ -324,7 +338,8 @@ class Producer:
         elif is_retriable(error):
             self._fail(lane, f"{lane.partition}: {error_name(error)}", own=True)
         else:
-            self._refuse(lane, message or error_name(error))
+            for_good = error in REFUSED_FOR_GOOD
+            self._refuse(lane, message or error_name(error), for_good=for_good)
 
     def _lose(self, node: int, reason: str | None) -> None:
         """Treat everything in flight to `node` as failed; it may or may not have been stored."""
@@ -370,12 +385,10 @@ class Producer:
         lane.leader = NO_LEADER
         self._rest(lane)
 
-    def _refuse(
-        self, lane: Lane, reason: str, *, may_pass: bool = False, forgot: bool = False
-    ) -> None:
+    def _refuse(self, lane: Lane, reason: str, **how: bool) -> None:
         batch = lane.sent[0] if lane.sent else lane.waiting[0]
         self.abandon(lane.slot)
-        self._on_refused(Refused(lane.slot, batch, reason, may_pass, forgot))
+        self._on_refused(Refused(lane.slot, batch, reason, **how))
 
     def _trouble(self, lane: Lane, reason: str | None) -> None:
         if reason is not None:
@@ -400,7 +413,7 @@ class Producer:
             return
         try:
             described = self._brokers.describe_each({lane.partition.topic for lane in homeless})
-        except (ClusterUnreachable, KafkaFault) as exc:
+        except MirrorError as exc:
             self._retry_at = time.monotonic() + _RETRY_PAUSE
             for lane in homeless:
                 self._trouble(lane, str(exc))

@@ -36,6 +36,7 @@ def reader_of(
 ) -> Reader:
     """Return a reader that asks nobody; each of its partitions has the same leader."""
     reader = Reader(Leaderless(), limits, on_stop)
+    reader._follow_at = float("inf")  # leaders are followed elsewhere
     session = Session(1, cast("Any", None), 13)
     reader._fetcher._sessions[1, 0] = session
     for slot in range(partitions):

@@ -72,10 +72,10 @@ class SlowTarget:
         self.store(slot)
         return slot
 
-    def refuse(self, slot: int, *, may_pass: bool = False) -> None:
+    def refuse(self, slot: int, *, for_good: bool = False) -> None:
         batch = self.queues[slot][0]
         self.abandon(slot)
-        self.hooks["on_refused"](Refused(slot, batch, "no", may_pass))
+        self.hooks["on_refused"](Refused(slot, batch, "no", for_good=for_good))
 
     def abandon(self, slot: int) -> None:
         self.queues[slot].clear()

@@ -1,17 +1,21 @@
 """What a predecessor stored is skipped, and nothing else: comparisons of tails, without brokers."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any, cast
+from uuid import UUID
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from heliograph.copying import comparison
+from heliograph.copying import comparison, rounds
 from heliograph.copying.comparison import Comparison
-from heliograph.copying.rounds import Met, conclude, open_tail
-from heliograph.errors import CorruptRecord
+from heliograph.copying.rounds import Met, Round, conclude, open_tail
+from heliograph.errors import CorruptRecord, KafkaFault
+from heliograph.kafka.cluster import Described, Topic
+from heliograph.kafka.offsets import Offsets
 from heliograph.kafka.tail import Tail, TailBatch, body_digest, fingerprint
-from heliograph.model import Position, StopKind
+from heliograph.model import Endpoint, Position, StopKind, TopicPartition
 from heliograph.wire.lease_messages import Foreign, Share, Stopped
 from heliograph.wire.record_batch import HEADER_SIZE, read_header
 from heliograph.wire.records import RawRecord, encode_body
@@ -224,3 +228,52 @@ def test_what_the_tail_holds_is_skipped_and_all_else_is_left(
     assert sum(count for _, _, count in found.runs) == sum(count for _, _, count in expected)
     placed = {up + i: down + i for up, down, count in expected for i in range(count)}
     assert {up + i: down + i for up, down, count in found.runs for i in range(count)} == placed
+
+
+class Leaderless:
+    """A source without a leader."""
+
+    endpoint = Endpoint("A", (("h", 1),))
+
+    def describe_each(self, names: Iterable[str]) -> Described:
+        topics = {name: Topic(name, UUID(int=1), (-1,), internal=False) for name in names}
+        return Described(topics, {})
+
+
+def test_a_tail_that_could_not_be_read_is_tried_again_while_another_is_compared(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stuck, passing = make_share(slot=0), make_share(slot=1)
+    asked: list[list[TopicPartition]] = []
+
+    def find(_cluster: object, remotes: list[TopicPartition], _which: int) -> Offsets:
+        asked.append(remotes)
+        assert len(asked) < 10, "it is asked for again and again"
+        if passing.remote in remotes and len(asked) == 1:
+            fault = KafkaFault("list offsets", "NOT_LEADER_OR_FOLLOWER", retriable=True)
+            return Offsets({stuck.remote: 45}, {passing.remote: fault})
+        return Offsets(dict.fromkeys(remotes, 40), {})
+
+    def read(_cluster: object, starts: Iterable[TopicPartition], _ends: object) -> Any:
+        return {
+            p: Tail(45, [(40, TailBatch(5, 999, 0))]) if p == stuck.remote else Tail(40)
+            for p in starts
+        }
+
+    monkeypatch.setattr(rounds, "find_offsets", find)
+    monkeypatch.setattr(rounds, "read_tails", read)
+    monkeypatch.setattr(rounds, "_PAUSE", 0.0)
+    found: list[int] = []
+    steps = iter(range(1000))
+
+    def wanted(shares: Iterable[Share]) -> list[Share]:
+        assert next(steps) < 999, "the other one is compared for ever"
+        return [] if found else list(shares)
+
+    one = Round(cast("Any", Leaderless()), cast("Any", None), lambda _: None, committed_only=True)
+
+    for slot, _ in one.run([stuck, passing], wanted):
+        found.append(slot)
+
+    assert found == [1]
+    assert asked == [[stuck.remote, passing.remote], [passing.remote]]

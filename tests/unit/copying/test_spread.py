@@ -80,17 +80,17 @@ def test_a_position_never_passes_a_record_that_is_not_stored(
     assert left == [(), (), (("A.t", 0, len(stored[-1])), ("A.t", 1, len(stored[-2])))]
 
 
-@pytest.mark.parametrize("may_pass", [True, False])
-def test_a_lane_that_cannot_go_on_stops_every_partition_of_its_topic(may_pass: bool) -> None:
+@pytest.mark.parametrize("for_good", [True, False])
+def test_a_lane_that_cannot_go_on_stops_every_partition_of_its_topic(for_good: bool) -> None:
     scene = spread_scene()
     batch, _ = Batches().write([encode_body(b"key-%d" % i, b"v") for i in range(20)])
     scene.write(1, batch, 520)
     scene.target.store(-1)
 
-    scene.target.refuse(-2, may_pass=may_pass)
+    scene.target.refuse(-2, for_good=for_good)
     scene.write(1, batch, 520)
 
-    kind = StopKind.REFUSED if may_pass else StopKind.REFUSED_FOR_GOOD
+    kind = StopKind.REFUSED_FOR_GOOD if for_good else StopKind.REFUSED
     assert sorted((s.slot, s.upstream, s.kind, s.spent) for s in scene.stops) == [
         (0, 500, kind, True),
         (1, 500, kind, True),

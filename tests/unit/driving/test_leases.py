@@ -42,6 +42,8 @@ class Landlord:
             raise LeaseRefused(hello.flow, hello.slice_index, "the flow is being stopped")
         self.hellos.append(hello)
         self.lines.append(line)
+        for order in self.first_orders:
+            line.send(order)
         return WELCOME
 
     def heard(self, line: Line, note: Note) -> None:
@@ -94,6 +96,18 @@ def test_a_task_introduces_itself_and_is_welcomed(lease: Lease, landlord: Landlo
     assert orders == []
     (hello,) = landlord.hellos
     assert (hello.flow, hello.slice_index, hello.task) == ("A->B", 2, 7)
+
+
+def test_what_is_handed_to_a_task_before_its_welcome_is_not_forgotten(
+    leases: LeaseServer, landlord: Landlord
+) -> None:
+    """A thread that hands out sees a task as soon as it is let in, and may be faster than its welcome."""
+    landlord.first_orders = [Leave((1,)), End()]
+    with closing(Lease(claim_of(leases), 7)) as lease:
+        welcome, orders = lease.await_welcome()
+
+    assert welcome == WELCOME
+    assert orders == [Leave((1,)), End()]
 
 
 def test_orders_and_notes_come_in_the_order_they_were_given(

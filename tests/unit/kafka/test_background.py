@@ -180,3 +180,23 @@ def test_who_is_still_asked_when_all_is_closed_is_left_when_it_answers(
     slow.may_answer.set()
 
     eventually(lambda: slow.closed)
+
+
+def test_an_address_that_answers_nonsense_is_a_fault_that_may_pass(bell: Bell) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer() -> None:
+            line, _ = server.accept()
+            line.recv(1000)
+            line.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+            line.close()
+
+        threading.Thread(target=answer, daemon=True).start()
+        place = server.getsockname()
+        with closing(Background(Endpoint("B", (place,)), bell)) as brokers:
+            brokers._addresses = {7: place}
+            assert brokers.channel(7) is None
+            assert rings(bell)
+            with pytest.raises(KafkaFault, match="nothing that makes sense") as fault:
+                brokers.channel(7)
+    assert fault.value.retriable

@@ -6,6 +6,7 @@ from uuid import UUID
 
 import pytest
 
+from heliograph.kafka.cluster import Described, Topic
 from heliograph.kafka.fetch import Fetcher, FetchLimits, Response, Session, Subject
 from heliograph.model import TopicPartition
 from tests.fuzz.liar import fetched, section
@@ -251,3 +252,57 @@ def test_where_nothing_could_be_asked_nothing_is_waited_for() -> None:
     for channel in brokers.channels:
         channel.arrive()
     assert len(fetcher.collect({0, 1})) == 2
+
+
+def test_without_a_session_what_brought_data_is_asked_for_last() -> None:
+    """A broker whose cache of sessions is full answers in the order of the question, up to so many bytes."""
+    fetcher = Fetcher(Two(), FetchLimits())
+    for slot in range(3):
+        fetcher.add([Subject(slot, TopicPartition(f"t{slot}", 0), UUID(int=slot + 1), 0)])
+    fetcher.place()
+    (session,) = fetcher._sessions.values()
+
+    fetcher.moved(0, 10)
+    fetcher.moved(1, 10)
+    assert list(session.subjects) == [2, 0, 1]
+    session.session_id = 5
+    fetcher.moved(2, 10)
+    assert list(session.subjects) == [2, 0, 1], "with a session the broker sees to it"
+
+
+class Led(Two):
+    """Two brokers, of which one leads both partitions, in some term."""
+
+    leader, term = 0, 3
+
+    def describe_each(self, names: Iterable[str]) -> Described:
+        topic = Topic("t", UUID(int=1), (self.leader,) * 2, False, (), (self.term,) * 2)
+        return Described(dict.fromkeys(names, topic), {})
+
+
+def test_a_leader_that_does_not_know_its_successor_is_left() -> None:
+    """It is cut off from its cluster, and not from here: it goes on answering that there is nothing new."""
+    brokers = Led()
+    fetcher = fetcher_of(brokers)
+    assert fetcher.follow_leaders()
+    assert not fetcher.homeless
+
+    brokers.leader, brokers.term = 1, 4
+    assert fetcher.follow_leaders()
+    assert fetcher._homeless == {0, 1}
+    assert fetcher.place() == {}
+    assert [subject.session.node for subject in fetcher._subjects.values() if subject.session] == [
+        1,
+        1,
+    ]
+
+
+def test_an_older_answer_moves_nothing_back() -> None:
+    brokers = Led()
+    fetcher = fetcher_of(brokers)
+    brokers.leader, brokers.term = 1, 2
+
+    assert fetcher.follow_leaders()
+    assert not fetcher.homeless
+    fetcher.lost_leader([0])
+    assert fetcher.place() == {0: "t-0: the broker that was asked for its leader knows an old one"}

@@ -2,12 +2,14 @@
 
 import struct
 
+import pytest
+
 from heliograph.kafka.lane import Lane, Outgoing, Refused, Stored
 from heliograph.kafka.produce import Producer
 from heliograph.model import TopicPartition
 from tests.unit.kafka.channels import Two
 
-NOT_LEADER, TOO_LARGE = 6, 10
+NOT_LEADER, TOO_LARGE, NOT_ALLOWED = 6, 10, 29
 
 
 def answer(index: int, offset: int, error: int = 0) -> bytes:
@@ -193,3 +195,42 @@ def test_a_request_that_has_left_in_part_is_given_up_when_it_may_be_too_late() -
 
     assert list(scene.producer.troubled) == [0]
     assert scene.producer.is_busy(0), "it is sent again"
+
+
+@pytest.mark.parametrize(("error", "for_good"), [(TOO_LARGE, True), (NOT_ALLOWED, False)])
+def test_only_what_the_same_records_would_meet_again_is_refused_for_good(
+    error: int, for_good: bool
+) -> None:
+    scene = Scene()
+    scene.send(0)
+    scene.brokers.channels[0].answer(answer(0, -1, error))
+    scene.brokers.channels[0].arrive()
+    scene.producer.collect({0})
+
+    assert [(r.slot, r.for_good) for r in scene.refused] == [(0, for_good)]
+
+
+def test_a_partition_that_was_given_up_does_not_wait_for_a_broker_that_falls_silent() -> None:
+    scene = Scene()
+    scene.send(0)
+    scene.producer.abandon(0)
+    scene.brokers.channels[0].silent_for = 2.0
+
+    scene.producer.collect(set())
+
+    assert scene.producer.troubled == {}, "its slot may be gone by then"
+
+
+def test_what_waits_for_a_broker_keeps_no_response_alive() -> None:
+    scene = Scene()
+    response = memoryview(bytearray(1000))
+    sent, waiting = (Outgoing(b"head", response[:10], 1, n, -1) for n in (1, 2))
+    for each in (sent, waiting):
+        scene.producer.offer(0, each)
+    scene.producer.send()
+
+    scene.producer.unpin(0)
+    scene.producer.unpin(7)
+
+    assert [type(each.payload) for each in (sent, waiting)] == [bytes, bytes]
+    assert sent.payload == bytes(10)
