@@ -220,6 +220,7 @@ class Hands:
             self._give_up(exc)
             return
         except MirrorError as exc:
+            target.ask_another()  # this one may be cut off, and know old leaders
             self._roster.put_off(members, str(exc))
             return
         except Exception as exc:

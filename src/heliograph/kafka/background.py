@@ -27,6 +27,7 @@ _TRIES = (
     timedelta(seconds=3),
     timedelta(seconds=15),
 )  # for a look at the leaders; the second asks another broker
+_OTHER = 5.0  # seconds after which another broker is asked for leaders: one that is cut off knows old ones
 _FRESH = 0.3  # seconds that leaders are taken from the last answer: several ask while a connection is being made
 
 
@@ -105,6 +106,7 @@ class Background:
         self._addresses: dict[int, tuple[str, int]] = {}
         self._describing: tuple[frozenset[str], Errand[Described]] | None = None
         self._known: tuple[frozenset[str], Described, float] | None = None
+        self._other_at = 0.0
         self._closed = False
 
     def channel(self, node: int, number: int = 0) -> Channel | None:
@@ -182,8 +184,10 @@ class Background:
         return found
 
     def _describe(self, names: frozenset[str]) -> Described:
-        """Ask for topics, each time another broker; one that has gone silent holds up the look for a moment only."""
-        self._metadata.ask_another()
+        """Ask for topics, now and then another broker; one that has gone silent holds up the look for a moment only."""
+        if time.monotonic() > self._other_at:
+            self._metadata.ask_another()
+            self._other_at = time.monotonic() + _OTHER
         for within in _TRIES[:-1]:
             self._metadata.hurry(within)
             try:

@@ -25,7 +25,7 @@ T = TypeVar("T")
 NO_LEADER = -1
 _SLOW = 2.0  # seconds after which a connection that fails was swallowed, and not refused
 _AWAY = 10.0
-_ANYONE = 60.0  # seconds after which questions go to another broker: one that is cut off does not know what has changed
+_SILENT = 120.0
 _UNTOLD = 1000  # partitions that a broker may not have heard of while a topic grows
 FOREVER = timedelta(days=36_500)
 
@@ -83,7 +83,7 @@ class Cluster:
         self.hurry(within)
         self._channels: dict[tuple[int, int], Channel] = {}
         self._anyone: Channel | None = None
-        self._anyone_until = 0.0
+        self._silent: dict[tuple[str, int], float] = {}  # since when addresses have not answered
         self._addresses: dict[int, tuple[str, int]] = {}
         self._cluster_id = ""
         self._away: dict[int, tuple[float, KafkaFault]] = {}
@@ -187,8 +187,6 @@ class Cluster:
         self._leave_anyone()
 
     def _call_anyone(self, request: Any, newest: int | None) -> Any:
-        if time.monotonic() > self._anyone_until:
-            self.ask_another()
         if self._anyone is not None:
             self._hurry(self._anyone)
             try:
@@ -204,9 +202,9 @@ class Cluster:
             left = self._left() / (len(candidates) - tried)
             try:
                 self._anyone = Channel(self.endpoint, host, port, left)
-                self._anyone_until = time.monotonic() + _ANYONE
                 return self._anyone.call(request, newest)
             except OSError as exc:
+                self._silent[host, port] = time.monotonic()
                 reasons.append(f"{host}:{port} {exc.strerror or str(exc) or type(exc).__name__}")
                 self._leave_anyone()
             except CorruptRecord:
@@ -232,9 +230,12 @@ class Cluster:
             channel.wait_up_to(self._left())
 
     def _candidates(self) -> list[tuple[str, int]]:
+        """Return whom to ask, in this order: any broker, and last those that did not answer a while ago."""
         known = list(self._addresses.values())
         random.shuffle(known)
-        return list(dict.fromkeys([*known, *self.endpoint.bootstrap]))
+        since = time.monotonic() - _SILENT
+        places = dict.fromkeys([*known, *self.endpoint.bootstrap])
+        return sorted(places, key=lambda place: self._silent.get(place, since) > since)
 
 
 def _topic(found: Any) -> Topic:
