@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from heliograph.cli.main import main
-from heliograph.control import instances
+from heliograph.connect import instances
 from heliograph.errors import MirrorError
 from heliograph.spark.cores import Cores
 from heliograph.wire.lease_messages import Claim

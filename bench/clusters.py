@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from heliograph.embedded.prepared import PROMPT
-from tests.clusters import LiveCluster, eventually, start_live_cluster
+from lab.clusters import LiveCluster, eventually, start_live_cluster
 
 # What a round leaves behind is gone before the next begins to write. An index of 10 MB, which the broker maps, costs it
 # milliseconds of kernel time at its first entry (seen on Linux 6.18 and ext4): seconds, with thousands of partitions.

@@ -9,8 +9,8 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import ResourceType
 
 from bench.watch import count, read_content
-from tests.clusters import LiveCluster, Outgoing, eventually
-from tests.compacted import alter_config
+from lab.clusters import LiveCluster, Outgoing, eventually
+from lab.compacted import alter_config
 
 LINE_BYTES = 165
 _LINES = 20_000  # more than a batch holds, so that a batch compresses as real data does

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from heliograph.spark.bundle import build_archive
 from heliograph.spark.masters import ENVIRONMENT
-from tests.standalone import StandaloneSpark
+from lab.standalone import StandaloneSpark
 
 _CORES = 2
 _MEMORY = "512m"  # as much as the driver's own JVM has where there is no cluster

@@ -15,7 +15,7 @@ from bench.clusters import open_clusters
 from bench.machine import describe_machine
 from bench.systems import start
 from bench.trees import Tree
-from tests.clusters import LiveCluster, eventually
+from lab.clusters import LiveCluster, eventually
 
 _TOPICS = 10
 _PARTITIONS = 4

@@ -15,8 +15,8 @@ from bench.data import LINE_BYTES
 from bench.figures import Run
 from bench.idle import watch
 from bench.systems import start
-from tests.clusters import LiveCluster
-from tests.peer import mirror_properties
+from lab.clusters import LiveCluster
+from lab.peer import mirror_properties
 
 _HEARTBEATS = "heartbeats"  # the one topic of a system that carries no alias
 _WRITE_EVERY = 0.1

@@ -27,7 +27,7 @@ from bench.clusters import Bed, open_clusters
 from bench.machine import describe_machine
 from bench.systems import SYSTEMS, Running, flow_properties, start
 from bench.trees import Tree
-from tests.clusters import LiveCluster, eventually
+from lab.clusters import LiveCluster, eventually
 
 PARTITIONS = 3
 _STAMP = struct.Struct(">qd")

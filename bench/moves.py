@@ -33,9 +33,9 @@ from heliograph.kafka.cluster import Cluster
 from heliograph.model import Flow, Position, TopicPartition
 from heliograph.spark.engine import Engine
 from heliograph.wire.lease_messages import Limits
-from tests.clusters import LiveCluster, eventually
-from tests.counting import endpoint
-from tests.moves import is_moving, rebalance, spread
+from lab.clusters import LiveCluster, eventually
+from lab.counting import endpoint
+from lab.moves import is_moving, rebalance, spread
 
 _LIMITS = Limits(4 << 20, 1 << 20, 5, 256 << 10, read_committed=True)
 _SPAN = 1.0  # seconds that are looked at after a move, and without one

@@ -8,8 +8,8 @@ from bench.figures import Column, Medians, Spread
 from bench.plots import Bar, Panel, draw_curves, draw_groups
 from bench.report import TITLE, Report, brokers_line, grouped, rows_of
 from bench.systems import SYSTEMS
-from heliograph.recovery.report import Line, Plot
-from heliograph.recovery.report_plots import draw_plot
+from heliograph.drill.plots import draw_plot
+from heliograph.drill.report import Line, Plot
 
 _STYLE = """
 :root { color-scheme: light dark; --page: #f7f7f5; --card: #fff; --ink: #1d2126; --soft: #5d6670; --rule: #e3e5e8;

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from html import escape
 from math import log10
 
-from heliograph.recovery.report_plots import WIDTH, short, ticks
+from heliograph.drill.plots import WIDTH, short, ticks
 
 _NAMES = 150
 _ROOM = 150

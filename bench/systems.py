@@ -9,8 +9,8 @@ from pathlib import Path
 
 from heliograph.embedded.nodes import write_properties
 from heliograph.embedded.processes import Process, spawn, stop
-from tests.clusters import LiveCluster
-from tests.peer import mirror_properties, start_peer
+from lab.clusters import LiveCluster
+from lab.peer import mirror_properties, start_peer
 
 SYSTEMS = ("mm2", "heliograph")
 ABLATIONS = {"bare": "heliograph without Spark"}

@@ -26,10 +26,10 @@ from bench.clusters import open_clusters
 from bench.machine import describe_machine
 from bench.systems import SYSTEMS, Running, flow_properties, start
 from heliograph.client import MirrorClient
+from heliograph.groups.admin import Committed, commit_offsets
 from heliograph.kafka.cluster import Cluster
-from heliograph.kafka.groups import Committed, commit_offsets
 from heliograph.model import Endpoint, TopicPartition
-from tests.clusters import LiveCluster, Outgoing, eventually
+from lab.clusters import LiveCluster, Outgoing, eventually
 
 _LIMIT = 300
 _QUIET = 20.0

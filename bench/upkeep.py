@@ -20,19 +20,19 @@ from rich.table import Table
 
 from bench.clusters import open_clusters
 from bench.machine import describe_machine
+from heliograph.admin.topics import NewTopic, await_topics, create_topics
 from heliograph.config.flow import FlowConfig
 from heliograph.config.mirror import load_mirror
 from heliograph.flows.checkpoint import Checkpointer
 from heliograph.flows.group_sync import GroupSync
-from heliograph.flows.runs import RunStore
 from heliograph.flows.source import refresh_topics
 from heliograph.flows.topic_configs import sync_topic_configs
-from heliograph.kafka.groups import Committed, commit_offsets
-from heliograph.kafka.topics import NewTopic, await_topics, create_topics
+from heliograph.groups.admin import Committed, commit_offsets
 from heliograph.model import TopicPartition
-from tests.clusters import LiveCluster
-from tests.counting import CountingCluster
-from tests.mirrors import flow_properties
+from heliograph.saved.runs import RunStore
+from lab.clusters import LiveCluster
+from lab.counting import CountingCluster
+from lab.mirrors import flow_properties
 
 
 @dataclass(frozen=True, slots=True)

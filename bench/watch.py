@@ -9,7 +9,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaExcepti
 from confluent_kafka import TopicPartition as RdPartition
 
 from bench.pump import open_cluster
-from tests.clusters import LiveCluster
+from lab.clusters import LiveCluster
 
 _BROKER = 1
 _LIST_OFFSETS, _VERSION, _LATEST = 2, 5, -1

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from tests.clusters import LiveCluster, start_live_cluster
+from lab.clusters import LiveCluster, start_live_cluster
 
 # What passes once passes again: a run that explores is asked for by `--hypothesis-profile default`.
 settings.register_profile("same", derandomize=True)

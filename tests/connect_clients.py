@@ -11,7 +11,7 @@ from typing import Any, Self
 from heliograph.embedded.fetchers import Artifact
 from heliograph.embedded.jars import JarSet, obtain_jars
 from heliograph.embedded.java import find_java
-from tests.clusters import eventually
+from lab.clusters import eventually
 
 # The version that AKHQ 0.25 is built with.
 SOURCELAB = JarSet(

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from heliograph.config.flow import FlowConfig
-from heliograph.control.connect import (
+from heliograph.connect.herder import (
     Config,
     ConnectorInfo,
     ConnectorStatus,
@@ -14,8 +14,8 @@ from heliograph.control.connect import (
     TargetState,
     TaskStatus,
 )
-from heliograph.control.flow_status import FlowStatus, KeptGroups, PartitionStatus
 from heliograph.flows.upkeep import GroupStatus
+from heliograph.observe.flow_status import FlowStatus, KeptGroups, PartitionStatus
 
 _WORKER = "127.0.0.1:8083"
 _RUN_STATES = {

@@ -11,7 +11,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from tests.clusters import LiveCluster, eventually, start_live_cluster
+from lab.clusters import LiveCluster, eventually, start_live_cluster
 
 _EVERYBODY = "User:*"
 

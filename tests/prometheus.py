@@ -21,8 +21,8 @@ import pytest
 import yaml
 
 from heliograph.embedded.ports import LOOPBACK, pick_port
-from heliograph.policy.metrics import METRICS, Kind
-from tests.clusters import eventually
+from heliograph.observe.metrics_catalog import METRICS, Kind
+from lab.clusters import eventually
 
 DEPLOY = Path(__file__).parents[1] / "deploy"
 PROMETHEUS = DEPLOY / "prometheus"

@@ -24,7 +24,7 @@ from confluent_kafka.admin import (
 
 from heliograph.embedded.cluster import start_cluster
 from heliograph.embedded.ports import LOOPBACK, pick_port
-from tests.clusters import LiveCluster, eventually
+from lab.clusters import LiveCluster, eventually
 from tests.web.certificates import Certificates, signed
 
 USER = "mirror"

@@ -17,8 +17,8 @@ from heliograph.embedded.java import find_java
 from heliograph.embedded.nodes import LOG4J, write_properties
 from heliograph.embedded.ports import LOOPBACK, pick_port
 from heliograph.embedded.processes import spawn, stop
-from tests.clusters import LiveCluster, eventually, unique_name
-from tests.peer import Peer
+from lab.clusters import LiveCluster, eventually, unique_name
+from lab.peer import Peer
 
 _PATIENCE = timedelta(seconds=20)
 _MAIN = "org.apache.kafka.connect.cli.ConnectDistributed"

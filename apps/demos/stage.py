@@ -15,11 +15,11 @@ from typing import Self
 from demos.account import Message, messages_in
 
 import heliograph
+from heliograph.drill.report import Step
+from heliograph.drill.steps import StepLog
+from heliograph.drill.wipe_mirror import RunningMirror
 from heliograph.embedded.cluster import Cluster, start_cluster
 from heliograph.errors import MirrorError
-from heliograph.recovery.drill_steps import StepLog
-from heliograph.recovery.report import Step
-from heliograph.recovery.wipe_mirror import RunningMirror
 
 APPS = Path(__file__).parents[1]
 CONFIG = Path(__file__).parent / "config"

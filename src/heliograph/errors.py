@@ -11,6 +11,7 @@ MirrorError
 ├── FlowHeld             the flow was failed over: fail it back, or let it go
 ├── NotMirrored          name another cluster: nothing of this one comes here
 ├── NotTranslated        say where a group is to begin, or have the mirror look after it
+├── NotThere             name another: there is no such cluster, topic, partition or group
 └── Missing              a thing this machine lacks: Java, a jar, a port
 
 A message is one sentence: where, what, what next. Across Spark only its text survives, so it stands
@@ -175,6 +176,10 @@ class NotTranslated(MirrorError):
             "Check that the mirror copies these topics and looks after this group, or say where to "
             'begin: auto_offset_reset for what was never read, and untranslated="reset" for the rest.'
         )
+
+
+class NotThere(MirrorError):
+    """What was asked for does not exist."""
 
 
 class Missing(MirrorError):

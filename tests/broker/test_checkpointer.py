@@ -16,13 +16,13 @@ from heliograph.config.mirror import load_mirror
 from heliograph.errors import KafkaFault
 from heliograph.flows.checkpoint import Checkpointer
 from heliograph.flows.group_sync import GroupSync
-from heliograph.flows.run_reader import RunReader
-from heliograph.flows.runs import RunStore
-from heliograph.kafka.append import Appender
+from heliograph.groups.admin import Committed, commit_offsets, fetch_committed
 from heliograph.kafka.cluster import Cluster
-from heliograph.kafka.groups import Committed, commit_offsets, fetch_committed
-from heliograph.kafka.table import Table, read_rows
 from heliograph.model import Position, TopicPartition
+from heliograph.saved.run_reader import RunReader
+from heliograph.saved.runs import RunStore
+from heliograph.tables.append import Appender
+from heliograph.tables.table import Table, read_rows
 from heliograph.wire.mirror_records import (
     Checkpoint,
     OffsetSync,
@@ -31,9 +31,9 @@ from heliograph.wire.mirror_records import (
     encode_offset_sync,
 )
 from heliograph.wire.run_records import encode_segment_key
-from tests.clusters import LiveCluster, eventually
+from lab.clusters import LiveCluster, eventually
+from lab.mirrors import flow_properties, unique_alias
 from tests.guarded import GuardedCluster
-from tests.mirrors import flow_properties, unique_alias
 
 pytestmark = pytest.mark.broker
 

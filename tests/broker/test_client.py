@@ -24,7 +24,7 @@ from heliograph.wire.mirror_records import (
     encode_heartbeat,
 )
 from heliograph.wire.run_records import encode_segment_key
-from tests.clusters import LiveCluster, Outgoing
+from lab.clusters import LiveCluster, Outgoing
 from tests.java_client import read_with_java, read_with_python
 
 pytestmark = pytest.mark.broker

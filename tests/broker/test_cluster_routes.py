@@ -20,22 +20,22 @@ from heliograph.config.access import Entry, Role, hash_password, put_entry
 from heliograph.config.flow import FlowConfig
 from heliograph.config.listeners import parse_listen
 from heliograph.config.mirror import load_mirror
-from heliograph.control.flow_status import (
+from heliograph.errors import DeadlinePassed
+from heliograph.flows.upkeep import GroupStatus
+from heliograph.groups.admin import Committed, commit_offsets
+from heliograph.kafka.cluster import Cluster
+from heliograph.model import Endpoint, Position, TopicPartition
+from heliograph.observe.flow_status import (
     FlowStatus,
     OpenTransactionStatus,
     PartitionStatus,
     status_at_rest,
 )
-from heliograph.errors import DeadlinePassed
-from heliograph.flows.runs import RunStore
-from heliograph.flows.upkeep import GroupStatus
-from heliograph.kafka.append import Appender
-from heliograph.kafka.cluster import Cluster
-from heliograph.kafka.groups import Committed, commit_offsets
-from heliograph.kafka.table import Table
-from heliograph.model import Endpoint, Position, TopicPartition
+from heliograph.observe.looking import PATIENCE
+from heliograph.saved.runs import RunStore
+from heliograph.tables.append import Appender
+from heliograph.tables.table import Table
 from heliograph.web.app import make_app
-from heliograph.web.looking import PATIENCE
 from heliograph.web.server import Server, make_server
 from heliograph.wire.mirror_records import (
     Checkpoint,
@@ -45,10 +45,10 @@ from heliograph.wire.mirror_records import (
     encode_heartbeat,
     encode_offset_sync,
 )
-from tests.clusters import LiveCluster, Outgoing, eventually, unique_name
-from tests.compacted import create_compacted
+from lab.clusters import LiveCluster, Outgoing, eventually, unique_name
+from lab.compacted import create_compacted
+from lab.mirrors import flow_properties, unique_alias
 from tests.fakes import InMemoryHerder
-from tests.mirrors import flow_properties, unique_alias
 
 pytestmark = pytest.mark.broker
 

@@ -23,10 +23,10 @@ from heliograph.kafka.cluster import Cluster
 from heliograph.model import Flow, Position, StopKind, TopicPartition
 from heliograph.spark.engine import Engine
 from heliograph.wire.lease_messages import Claim, Limits
-from tests.clusters import LiveCluster, Outgoing, eventually
-from tests.counting import endpoint
+from lab.clusters import LiveCluster, Outgoing, eventually
+from lab.counting import endpoint
+from lab.moves import is_moving, rebalance, spread
 from tests.guarded import GuardedCluster
-from tests.moves import is_moving, rebalance, spread
 from tests.unit.driving.engines import FakeEngine
 
 pytestmark = pytest.mark.broker

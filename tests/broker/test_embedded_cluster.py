@@ -9,7 +9,7 @@ import pytest
 
 from heliograph.embedded.cluster import list_clusters, read_cluster, start_cluster
 from heliograph.errors import ConfigError, Missing
-from tests.clusters import LiveCluster, Outgoing, eventually
+from lab.clusters import LiveCluster, Outgoing, eventually
 
 pytestmark = pytest.mark.broker
 

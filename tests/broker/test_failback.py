@@ -12,27 +12,27 @@ import pytest
 from heliograph.client import MirrorClient
 from heliograph.config.flow import FlowConfig
 from heliograph.config.mirror import load_mirror
+from heliograph.config.naming import naming_of
+from heliograph.drill.rehearsal import run_drill
+from heliograph.drill.steps import Silence
 from heliograph.errors import ConfigError, FlowHeld, KafkaFault
-from heliograph.flows.holds import HoldStore, LastHold
-from heliograph.flows.progress import open_progress
-from heliograph.flows.runs import open_runs
-from heliograph.flows.source import naming_of
+from heliograph.failover import failback as module
+from heliograph.failover.copy import complete_copies, read_records
+from heliograph.failover.explain import explain_group
+from heliograph.failover.failback import Failback, TailAction
+from heliograph.failover.failover import Refused, carry_out, plan_failover
+from heliograph.groups.admin import Committed, commit_offsets, fetch_committed
 from heliograph.kafka.cluster import Cluster
-from heliograph.kafka.copy import complete_copies, read_records
-from heliograph.kafka.groups import Committed, commit_offsets, fetch_committed
 from heliograph.model import Position, TopicPartition
 from heliograph.policy.naming import holds_topic
-from heliograph.recovery import failback as module
-from heliograph.recovery.drill import run_drill
-from heliograph.recovery.drill_steps import Silence
-from heliograph.recovery.explain import explain_group
-from heliograph.recovery.failback import Failback, TailAction
-from heliograph.recovery.failover import Refused, carry_out, plan_failover
+from heliograph.saved.holds import HoldStore, LastHold
+from heliograph.saved.progress import open_progress
+from heliograph.saved.runs import open_runs
 from heliograph.wire.connect_records import SourceOffset
 from heliograph.wire.hold_records import Phase
 from heliograph.wire.records import RawRecord
-from tests.clusters import LiveCluster, Outgoing, eventually, unique_name
-from tests.mirrors import flow_properties, unique_alias
+from lab.clusters import LiveCluster, Outgoing, eventually, unique_name
+from lab.mirrors import flow_properties, unique_alias
 
 IDENTITY = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
 WRITTEN = 50

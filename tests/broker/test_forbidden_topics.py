@@ -19,8 +19,8 @@ from heliograph.kafka.offsets import LATEST, find_offsets
 from heliograph.kafka.plain import plain_batch
 from heliograph.kafka.produce import Producer
 from heliograph.model import TopicPartition
-from tests.clusters import eventually
-from tests.counting import endpoint
+from lab.clusters import eventually
+from lab.counting import endpoint
 from tests.guarded import GuardedCluster
 
 pytestmark = pytest.mark.broker

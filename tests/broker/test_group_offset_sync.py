@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer
 
+from heliograph.failover.group_offset_sync import GroupOffsetSync, Result
+from heliograph.groups.admin import Committed, commit_offsets, fetch_committed
 from heliograph.kafka.cluster import Cluster
-from heliograph.kafka.groups import Committed, commit_offsets, fetch_committed
-from heliograph.kafka.table import Table
 from heliograph.model import Endpoint, TopicPartition
-from heliograph.recovery.group_offset_sync import GroupOffsetSync, Result
+from heliograph.tables.table import Table
 from heliograph.wire.mirror_records import Checkpoint, encode_checkpoint
-from tests.clusters import LiveCluster, eventually, unique_name
-from tests.commands import run_command, start_command
-from tests.mirrors import unique_alias
+from lab.clusters import LiveCluster, eventually, unique_name
+from lab.commands import run_command, start_command
+from lab.mirrors import unique_alias
 
 pytestmark = pytest.mark.broker
 

@@ -6,11 +6,11 @@ from contextlib import closing
 import pytest
 from confluent_kafka import Consumer
 
-from heliograph.flows.group_progress import GroupProgress, GroupUnusable
 from heliograph.kafka.cluster import Cluster
 from heliograph.model import Endpoint, TopicPartition
+from heliograph.saved.group_progress import GroupProgress, GroupUnusable
 from heliograph.wire.connect_records import SourceOffset
-from tests.clusters import LiveCluster, eventually, unique_name
+from lab.clusters import LiveCluster, eventually, unique_name
 
 pytestmark = pytest.mark.broker
 

@@ -9,7 +9,7 @@ from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as RdPartition
 from confluent_kafka.admin import ResourceType
 
-from heliograph.kafka.groups import (
+from heliograph.groups.admin import (
     Committed,
     commit_offsets,
     delete_groups,
@@ -18,8 +18,8 @@ from heliograph.kafka.groups import (
     list_groups,
 )
 from heliograph.model import TopicPartition
-from tests.clusters import LiveCluster, eventually, unique_name
-from tests.counting import CountingCluster
+from lab.clusters import LiveCluster, eventually, unique_name
+from lab.counting import CountingCluster
 from tests.guarded import GuardedCluster
 
 pytestmark = pytest.mark.broker
@@ -130,7 +130,7 @@ def test_a_thousand_groups_are_read_in_a_handful_of_requests(
 def test_more_partitions_than_a_request_holds_are_committed(
     target: LiveCluster, cluster: CountingCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("heliograph.kafka.groups._PARTITIONS_PER_COMMIT", 3)
+    monkeypatch.setattr("heliograph.groups.admin._PARTITIONS_PER_COMMIT", 3)
     topic, group = target.create_topic(8), unique_name()
     offsets = {TopicPartition(topic, index): Committed(index, "") for index in range(8)}
 
@@ -165,7 +165,7 @@ def test_a_group_whose_coordinator_stays_away_is_told_with_the_reason(
     for group in (here, away):
         commit_offsets(cluster, group, {partition: Committed(3, "")})
     monkeypatch.setattr(
-        "heliograph.kafka.groups.find_coordinators",
+        "heliograph.groups.admin.find_coordinators",
         lambda _, groups: ({group: {here: 1, away: 77}[group] for group in groups}, {}),
     )
 

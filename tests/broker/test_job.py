@@ -10,7 +10,6 @@ from typing import TypeVar, cast
 
 import pytest
 
-from heliograph.control.positions import resume_returned
 from heliograph.copying.lease import Lease, LeaseLost
 from heliograph.driving.job import FlowJob, JobOptions
 from heliograph.driving.lease_server import LeaseServer
@@ -22,6 +21,7 @@ from heliograph.errors import FlowHeld
 from heliograph.kafka.cluster import Cluster
 from heliograph.model import Flow, Position, ProducerIdentity, StopKind, TopicPartition
 from heliograph.policy.latency import BOUNDS_MS
+from heliograph.running.positions import resume_returned
 from heliograph.spark.engine import Engine
 from heliograph.wire.lease_messages import (
     Alive,
@@ -44,9 +44,9 @@ from heliograph.wire.lease_messages import (
     Take,
     Welcome,
 )
-from tests.clusters import LiveCluster, eventually, unique_name
-from tests.counting import endpoint
-from tests.moves import rebalance, spread
+from lab.clusters import LiveCluster, eventually, unique_name
+from lab.counting import endpoint
+from lab.moves import rebalance, spread
 from tests.unit.driving.engines import FakeEngine
 
 pytestmark = pytest.mark.broker

@@ -10,24 +10,25 @@ from typing import Any
 import pytest
 from kafka.errors import for_code
 
+from heliograph.admin.configs import topic_configs
 from heliograph.errors import ClusterUnreachable, FlowFenced, KafkaFault
-from heliograph.kafka import faults, fencing, transactions
+from heliograph.kafka import fencing, transactions
 from heliograph.kafka.cluster import Cluster
-from heliograph.kafka.configs import topic_configs
 from heliograph.kafka.fencing import fence
 from heliograph.kafka.fetch import Fetcher, FetchLimits, Subject
 from heliograph.kafka.lane import Lane, Outgoing, Refused, Stored
 from heliograph.kafka.offsets import EARLIEST, LATEST, list_offsets
 from heliograph.kafka.produce import Producer
 from heliograph.kafka.scan import scan
-from heliograph.kafka.table import Table
 from heliograph.kafka.tail import read_bodies, read_tails
 from heliograph.model import Endpoint, ProducerIdentity, TopicPartition
+from heliograph.net import faults
+from heliograph.tables.table import Table
 from heliograph.wire.record_batch import build_header
 from heliograph.wire.records import RecordsBuilder, decode_body, encode_body
 from heliograph.wire.unpack import unpack
-from tests.clusters import LiveCluster, eventually, start_live_cluster
-from tests.processes import freeze
+from lab.clusters import LiveCluster, eventually, start_live_cluster
+from lab.processes import freeze
 
 pytestmark = pytest.mark.broker
 

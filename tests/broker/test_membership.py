@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from heliograph.config.connectors import WorkerConfig
-from heliograph.control.membership import Assignment, Membership
-from heliograph.kafka.member import ForeignGroup, Joined, Member, MemberLost
-from tests.clusters import LiveCluster, eventually, start_live_cluster, unique_name
-from tests.counting import endpoint
+from heliograph.connect.membership import Assignment, Membership
+from heliograph.groups.member import ForeignGroup, Joined, Member, MemberLost
+from lab.clusters import LiveCluster, eventually, start_live_cluster, unique_name
+from lab.counting import endpoint
 from tests.workers import (
     open_real_connect,
     wait_until_it_answers,

@@ -14,8 +14,8 @@ from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.fencing import Fenced
 from heliograph.kafka.transactions import NOBODY, take_over
 from heliograph.model import Endpoint, ProducerIdentity, TopicPartition
-from tests.clusters import LiveCluster, eventually, unique_name
-from tests.counting import endpoint
+from lab.clusters import LiveCluster, eventually, unique_name
+from lab.counting import endpoint
 
 pytestmark = pytest.mark.broker
 

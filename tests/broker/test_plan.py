@@ -19,21 +19,21 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from heliograph.admin.configs import topic_configs
 from heliograph.config.flow import FlowConfig
 from heliograph.config.mirror import load_mirror
 from heliograph.flows.source import refresh_topics
 from heliograph.flows.starts import Origin
 from heliograph.flows.topic_acls import sync_topic_acls
 from heliograph.flows.topic_configs import sync_topic_configs
+from heliograph.groups.admin import Committed, commit_offsets, fetch_committed
 from heliograph.kafka.cluster import Cluster
-from heliograph.kafka.configs import topic_configs
-from heliograph.kafka.groups import Committed, commit_offsets, fetch_committed
 from heliograph.model import TopicPartition
-from heliograph.recovery.plan import plan_mirror
-from heliograph.recovery.plan_report import FlowPlan
-from tests.clusters import LiveCluster, Outgoing, eventually, unique_name
-from tests.commands import run_command
-from tests.mirrors import (
+from heliograph.plan.mirror import plan_mirror
+from heliograph.plan.report import FlowPlan
+from lab.clusters import LiveCluster, Outgoing, eventually, unique_name
+from lab.commands import run_command
+from lab.mirrors import (
     Mirror,
     assert_copied,
     flow_properties,
@@ -272,7 +272,8 @@ def test_more_replicas_than_brokers_are_a_problem(
     source: LiveCluster, target: LiveCluster, tmp_path: Path
 ) -> None:
     topic = source.create_topic()
-    config = replace(one_flow(tmp_path, source, target, topic), replication_factor=3)
+    config = one_flow(tmp_path, source, target, topic)
+    config = replace(config, mirroring=config.mirroring.replaced(replication_factor=3))
     found = plan_of(config)
     assert found.problems == (
         f"replication.factor=3, and {config.flow.target} has 1 broker; set it to 1 or add brokers",

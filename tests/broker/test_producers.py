@@ -12,8 +12,8 @@ from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.offsets import LATEST, list_offsets
 from heliograph.kafka.producers import find_open_transactions
 from heliograph.model import TopicPartition
+from lab.clusters import LiveCluster, Outgoing, eventually, unique_name
 from tests.broker.test_kafka_room import endpoint
-from tests.clusters import LiveCluster, Outgoing, eventually, unique_name
 from tests.guarded import GuardedCluster
 
 pytestmark = pytest.mark.broker

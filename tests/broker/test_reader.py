@@ -15,8 +15,8 @@ from heliograph.kafka.cluster import Cluster
 from heliograph.model import Position, ProducerIdentity, StopKind, TopicPartition
 from heliograph.wire.lease_messages import Limits, Share, Stopped
 from heliograph.wire.record_batch import find_batches, read_header
-from tests.clusters import LiveCluster, Outgoing, eventually, unique_name
-from tests.counting import endpoint
+from lab.clusters import LiveCluster, Outgoing, eventually, unique_name
+from lab.counting import endpoint
 
 pytestmark = pytest.mark.broker
 

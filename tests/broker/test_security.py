@@ -10,21 +10,21 @@ from typing import NamedTuple
 import pytest
 from confluent_kafka.admin import AclOperation, ResourceType
 
+from heliograph.admin.configs import topic_configs
+from heliograph.admin.topics import NewTopic, create_topics
 from heliograph.config.clients import client_props, endpoint
 from heliograph.errors import ClusterUnreachable, ConfigError, KafkaFault, TokenRefused
-from heliograph.kafka.append import Appender
+from heliograph.groups.admin import Committed, commit_offsets, fetch_committed, list_groups
+from heliograph.groups.consumer import Member
 from heliograph.kafka.cluster import Cluster
-from heliograph.kafka.configs import topic_configs
-from heliograph.kafka.consumer import Member
 from heliograph.kafka.fencing import fence
-from heliograph.kafka.groups import Committed, commit_offsets, fetch_committed, list_groups
 from heliograph.kafka.offsets import LATEST, list_offsets
 from heliograph.kafka.scan import scan
-from heliograph.kafka.topics import NewTopic, create_topics
 from heliograph.model import Endpoint, TopicPartition
+from heliograph.tables.append import Appender
 from heliograph.wire.records import decode_body
 from heliograph.wire.unpack import unpack
-from tests.clusters import eventually, unique_name
+from lab.clusters import eventually, unique_name
 from tests.issuer import Issuer
 from tests.secured import PASSWORD, SHORT_SESSION_MS, USER, SecuredCluster, start_secured_cluster
 from tests.web.certificates import Certificates, java_stores, make_certificates, pkcs12, signed

@@ -10,15 +10,15 @@ from confluent_kafka.admin import AclOperation, ResourceType
 from heliograph.driving.hands import Rights
 from heliograph.driving.rights import Shared
 from heliograph.kafka.cluster import Cluster
-from heliograph.kafka.table import Table
 from heliograph.model import Position, StopKind, TopicPartition
+from heliograph.tables.table import Table
 from heliograph.wire.connect_records import decode_source_key, decode_source_offset
 from heliograph.wire.lease_messages import Ledger
+from lab.clusters import LiveCluster, eventually
+from lab.counting import endpoint
+from lab.moves import is_moving, rebalance
 from tests.broker.test_copying import PARTITIONS, Pair
-from tests.clusters import LiveCluster, eventually
-from tests.counting import endpoint
 from tests.guarded import GuardedCluster
-from tests.moves import is_moving, rebalance
 
 pytestmark = pytest.mark.broker
 

@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 
 from heliograph.config.connectors import WorkerConfig
-from heliograph.control.config_store import ConfigStore
-from heliograph.control.connect import ConnectorStatus, RunState, TargetState, TaskStatus
-from heliograph.control.status_store import StatusStore
+from heliograph.connect.config_store import ConfigStore
+from heliograph.connect.herder import ConnectorStatus, RunState, TargetState, TaskStatus
+from heliograph.connect.status_store import StatusStore
 from heliograph.errors import ConfigError
 from heliograph.kafka.cluster import Cluster
-from heliograph.kafka.follow import FollowedTopic
+from heliograph.tables.follow import FollowedTopic
 from heliograph.wire.connect_state import RestartRow
-from tests.clusters import LiveCluster, Outgoing, eventually
-from tests.counting import CountingCluster, endpoint
+from lab.clusters import LiveCluster, Outgoing, eventually
+from lab.counting import CountingCluster, endpoint
 from tests.workers import (
     open_real_connect,
     wait_until_it_answers,

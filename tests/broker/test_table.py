@@ -14,14 +14,14 @@ from confluent_kafka.admin import AclOperation, ResourceType
 
 from heliograph.driving.ownership import Ownership
 from heliograph.errors import ClusterUnreachable, FlowFenced, KafkaFault
-from heliograph.flows.runs import RunStore
 from heliograph.kafka.cluster import Cluster, Topic
-from heliograph.kafka.table import Table
 from heliograph.model import Position, TopicPartition
-from tests.clusters import LiveCluster, Outgoing, eventually, start_live_cluster
-from tests.counting import endpoint
+from heliograph.saved.runs import RunStore
+from heliograph.tables.table import Table
+from lab.clusters import LiveCluster, Outgoing, eventually, start_live_cluster
+from lab.counting import endpoint
+from lab.processes import freeze
 from tests.guarded import GuardedCluster
-from tests.processes import freeze
 
 pytestmark = pytest.mark.broker
 
@@ -86,7 +86,7 @@ def test_a_table_that_a_broker_does_not_know_for_a_moment_is_the_same(
 def test_a_cluster_that_does_not_answer_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("heliograph.kafka.transport.REQUEST_TIMEOUT", timedelta(seconds=1))
+    monkeypatch.setattr("heliograph.net.transport.REQUEST_TIMEOUT", timedelta(seconds=1))
     live = start_live_cluster("silent", tmp_path)
     try:
         with closing(Cluster(endpoint(live))) as cluster:

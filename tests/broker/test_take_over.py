@@ -10,17 +10,17 @@ from confluent_kafka import Producer
 
 from heliograph.config.mirror import load_mirror
 from heliograph.flows.offset_syncs import offset_syncs_topic
-from heliograph.flows.progress import open_progress
 from heliograph.flows.source import refresh_topics
 from heliograph.flows.starts import Origin, Start, plan_starts
 from heliograph.flows.take_over import check_stopped, settle_starts
 from heliograph.kafka.cluster import Cluster
-from heliograph.kafka.table import Table
 from heliograph.model import Position, TopicPartition
+from heliograph.saved.progress import open_progress
+from heliograph.tables.table import Table
 from heliograph.wire.connect_records import SourceOffset, encode_source_key, encode_source_offset
 from heliograph.wire.mirror_records import OffsetSync, encode_offset_sync
-from tests.clusters import LiveCluster, Outgoing, Record
-from tests.mirrors import flow_properties, unique_alias
+from lab.clusters import LiveCluster, Outgoing, Record
+from lab.mirrors import flow_properties, unique_alias
 
 pytestmark = pytest.mark.broker
 

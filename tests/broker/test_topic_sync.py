@@ -20,6 +20,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from heliograph.admin import configs
 from heliograph.config.flow import FlowConfig
 from heliograph.config.mirror import load_mirror
 from heliograph.embedded.cluster import start_cluster
@@ -28,10 +29,9 @@ from heliograph.flows import topic_configs
 from heliograph.flows.source import refresh_topics
 from heliograph.flows.topic_acls import sync_topic_acls
 from heliograph.flows.topic_configs import sync_topic_configs
-from heliograph.kafka import configs
 from heliograph.kafka.cluster import Cluster
-from tests.clusters import LiveCluster, eventually, start_live_cluster, unique_name
-from tests.mirrors import flow_properties, unique_alias
+from lab.clusters import LiveCluster, eventually, start_live_cluster, unique_name
+from lab.mirrors import flow_properties, unique_alias
 
 pytestmark = pytest.mark.broker
 

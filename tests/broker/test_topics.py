@@ -8,17 +8,17 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AclOperation, ResourceType
 
+from heliograph.admin.configs import topic_configs
+from heliograph.admin.topics import NewTopic, await_topics, create_topics, grow_topics
 from heliograph.config.flow import FlowConfig
 from heliograph.config.mirror import load_mirror
 from heliograph.flows.source import copied_of, refresh_topics
 from heliograph.kafka.cluster import Topic
-from heliograph.kafka.configs import topic_configs
-from heliograph.kafka.topics import NewTopic, await_topics, create_topics, grow_topics
 from heliograph.model import TopicPartition
-from tests.clusters import LiveCluster, eventually, unique_name
-from tests.counting import CountingCluster
+from lab.clusters import LiveCluster, eventually, unique_name
+from lab.counting import CountingCluster
+from lab.mirrors import Mirror, flow_properties, unique_alias
 from tests.guarded import GuardedCluster
-from tests.mirrors import Mirror, flow_properties, unique_alias
 
 pytestmark = pytest.mark.broker
 
@@ -202,7 +202,7 @@ def test_many_topics_grow_in_one_request_and_one_that_would_shrink_is_told(
 def test_a_request_holds_no_more_partitions_than_a_controller_takes(
     cluster: CountingCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("heliograph.kafka.topics._PARTITIONS_PER_REQUEST", 5)
+    monkeypatch.setattr("heliograph.admin.topics._PARTITIONS_PER_REQUEST", 5)
     prefix = unique_name()
     sizes = {f"{prefix}.{number}": count for number, count in enumerate([7, 2, 3, 1])}
 

@@ -9,8 +9,8 @@ from heliograph.embedded.nodes import write_properties
 from heliograph.flows.offset_syncs import offset_syncs_topic
 from heliograph.flows.schedule import broken_chores
 from heliograph.flows.upkeep import TopicUpkeep
-from tests.clusters import LiveCluster, eventually, unique_name
-from tests.mirrors import flow_properties, unique_alias
+from lab.clusters import LiveCluster, eventually, unique_name
+from lab.mirrors import flow_properties, unique_alias
 
 pytestmark = pytest.mark.broker
 

@@ -14,7 +14,7 @@ from confluent_kafka.admin import (
 )
 
 from heliograph.wire.mirror_records import Heartbeat, decode_heartbeat
-from tests.clusters import LiveCluster, unique_name
+from lab.clusters import LiveCluster, unique_name
 
 
 def commit(

@@ -4,7 +4,7 @@ from collections.abc import Generator, Iterator
 
 import pytest
 
-from tests.clusters import LiveCluster
+from lab.clusters import LiveCluster
 from tests.contract.systems import (
     EVERY_SECOND,
     HELIOGRAPH,

@@ -16,10 +16,10 @@ from heliograph.wire.mirror_records import (
     decode_checkpoint,
     decode_offset_sync,
 )
-from tests.clusters import LiveCluster, Record, eventually, start_live_cluster, unique_name
+from lab.clusters import LiveCluster, Record, eventually, start_live_cluster, unique_name
+from lab.mirrors import Mirror, Seen, first_difference, seen
+from lab.peer import Peer, start_peer
 from tests.contract.brokers import commit
-from tests.mirrors import Mirror, Seen, first_difference, seen
-from tests.peer import Peer, start_peer
 
 T = TypeVar("T")
 

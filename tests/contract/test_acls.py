@@ -9,7 +9,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from tests.clusters import LiveCluster
+from lab.clusters import LiveCluster
 from tests.contract.systems import Flow
 
 ALLOW, DENY = AclPermissionType.ALLOW, AclPermissionType.DENY

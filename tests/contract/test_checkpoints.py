@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from tests.clusters import Outgoing, unique_name
+from lab.clusters import Outgoing, unique_name
 from tests.contract.brokers import assert_internal, commit, in_transactions
 from tests.contract.systems import Flow, System
 

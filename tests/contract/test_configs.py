@@ -1,6 +1,6 @@
 """Configurations of remote topics follow those of their sources."""
 
-from tests.clusters import eventually
+from lab.clusters import eventually
 from tests.contract.brokers import alter_topic, topic_configs
 from tests.contract.systems import PATIENCE, Flow
 

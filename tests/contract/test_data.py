@@ -2,7 +2,7 @@
 
 from confluent_kafka.admin import NewPartitions
 
-from tests.clusters import Outgoing, unique_name
+from lab.clusters import Outgoing, unique_name
 from tests.contract.brokers import in_transactions
 from tests.contract.conftest import BEFORE
 from tests.contract.systems import Flow, System

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 import pytest
 from confluent_kafka import Consumer
 
-from tests.clusters import LiveCluster, Outgoing, unique_name
+from lab.clusters import LiveCluster, Outgoing, unique_name
 from tests.contract.brokers import commit, committed
 from tests.contract.systems import LAG_MAX, Flow, System
 

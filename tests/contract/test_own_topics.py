@@ -3,7 +3,7 @@
 from itertools import pairwise
 from statistics import median
 
-from tests.clusters import Outgoing
+from lab.clusters import Outgoing
 from tests.contract.brokers import assert_internal, heartbeats
 from tests.contract.systems import LAG_MAX, Flow, System
 

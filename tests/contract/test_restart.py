@@ -1,6 +1,6 @@
 """What a stop and a start keep; MirrorMaker 2 does not promise that no record is repeated."""
 
-from tests.clusters import unique_name
+from lab.clusters import unique_name
 from tests.contract.brokers import commit, committed
 from tests.contract.systems import Flow
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.clusters import unique_name
+from lab.clusters import unique_name
 from tests.contract.brokers import alter_topic, assert_internal, commit, heartbeats, topic_configs
 from tests.contract.systems import (
     EVERY_SECOND,

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from heliograph.client import MirrorClient, TopicPartition
-from tests.clusters import LiveCluster, eventually, unique_name
-from tests.mirrors import Mirror, flow_properties, unique_alias
+from lab.clusters import LiveCluster, eventually, unique_name
+from lab.mirrors import Mirror, flow_properties, unique_alias
 
 ROOT = Path(__file__).parents[2]
 APPS = sorted(file.name for file in (ROOT / "apps").glob("*.py") if "__main__" in file.read_text())

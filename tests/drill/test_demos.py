@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from tests.clusters import eventually
-from tests.processes import command_line
+from lab.clusters import eventually
+from lab.processes import command_line
 
 ROOT = Path(__file__).parents[2]
 SEEDS = ROOT / "tests/unit/config/seeds"

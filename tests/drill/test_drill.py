@@ -17,16 +17,16 @@ from confluent_kafka import TopicPartition as RdPartition
 
 from heliograph.config.flow import FlowConfig
 from heliograph.config.mirror import load_mirror
+from heliograph.drill.rehearsal import run_drill
+from heliograph.drill.report import Step
+from heliograph.drill.steps import Silence
 from heliograph.embedded.ports import pick_port
+from heliograph.groups.admin import fetch_committed, list_groups
 from heliograph.kafka.cluster import Cluster
-from heliograph.kafka.groups import fetch_committed, list_groups
 from heliograph.model import Endpoint
-from heliograph.recovery.drill import run_drill
-from heliograph.recovery.drill_steps import Silence
-from heliograph.recovery.report import Step
-from tests.clusters import LiveCluster, Outgoing, eventually
-from tests.load import SteadyLoad
-from tests.mirrors import Mirror, assert_copied, flow_properties, unique_alias
+from lab.clusters import LiveCluster, Outgoing, eventually
+from lab.load import SteadyLoad
+from lab.mirrors import Mirror, assert_copied, flow_properties, unique_alias
 
 pytestmark = [pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(400)]
 

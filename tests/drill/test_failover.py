@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
-from tests.clusters import LiveCluster, eventually, start_live_cluster
-from tests.mirrors import Mirror, mesh_properties
-from tests.processes import freeze, send_to_all, tree
+from lab.clusters import LiveCluster, eventually, start_live_cluster
+from lab.mirrors import Mirror, mesh_properties
+from lab.processes import freeze, send_to_all, tree
 
 pytestmark = [pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(600)]
 

@@ -14,26 +14,20 @@ from typing import Any
 
 import pytest
 
-from heliograph.client import (
-    FailoverConsumer,
-    How,
-    NotTranslated,
-    RunMap,
-    TopicPartition,
-)
+from heliograph.client import FailoverConsumer, How, NotTranslated, RunMap, TopicPartition
 from heliograph.errors import ClusterUnreachable
 from heliograph.policy.naming import DefaultNaming, runs_topic
 from heliograph.wire.mirror_records import Checkpoint, encode_checkpoint
 from heliograph.wire.run_records import encode_segment_key
-from tests.clusters import (
+from lab.clusters import (
     LiveCluster,
     Outgoing,
     eventually,
     start_live_cluster,
     unique_name,
 )
+from lab.mirrors import Mirror, mesh_properties, unique_alias
 from tests.contract.brokers import commit, committed
-from tests.mirrors import Mirror, mesh_properties, unique_alias
 
 STARTING = 180
 MOVING = 90

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer
 
-from tests.clusters import LiveCluster, eventually, unique_name
-from tests.commands import run_command, start_command
-from tests.mirrors import Mirror, flow_properties, unique_alias
+from lab.clusters import LiveCluster, eventually, unique_name
+from lab.commands import run_command, start_command
+from lab.mirrors import Mirror, flow_properties, unique_alias
 
 pytestmark = [pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(900)]
 

@@ -8,11 +8,11 @@ import pytest
 from heliograph.model import TopicPartition
 from heliograph.wire.connect_records import decode_source_key
 from heliograph.wire.mirror_records import decode_checkpoint
-from tests.clusters import LiveCluster, Outgoing, eventually, unique_name
+from lab.clusters import LiveCluster, Outgoing, eventually, unique_name
+from lab.load import SteadyLoad, account
+from lab.mirrors import Mirror, flow_properties, unique_alias
+from lab.peer import Peer, start_peer
 from tests.contract.brokers import commit
-from tests.load import SteadyLoad, account
-from tests.mirrors import Mirror, flow_properties, unique_alias
-from tests.peer import Peer, start_peer
 from tests.spark.test_workers import OwnWorker, connector
 from tests.workers import open_real_connect, wait_until_it_answers, worker_properties
 

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tests.clusters import eventually
-from tests.processes import command_line
+from lab.clusters import eventually
+from lab.processes import command_line
 
 pytestmark = [pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(600)]
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.clusters import LiveCluster, start_live_cluster
-from tests.faults.bench import Bench, open_bench
-from tests.faults.results import RESULTS
+from lab.clusters import LiveCluster, start_live_cluster
+from lab.faults.bench import Bench, open_bench
+from lab.faults.results import RESULTS
 
 _failed = pytest.StashKey[bool]()
 

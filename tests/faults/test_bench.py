@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.bench import Bench
-from tests.faults.fault import Fault
-from tests.faults.results import RESULTS
-from tests.faults.scenarios import FAULTS
+from lab.faults.bench import Bench
+from lab.faults.fault import Fault
+from lab.faults.results import RESULTS
+from lab.faults.scenarios import FAULTS
 
 pytestmark = [pytest.mark.fault, pytest.mark.timeout(900)]
 

@@ -17,10 +17,10 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from heliograph.embedded.proxy import CUT, GOOD
-from tests.clusters import LiveCluster, Outgoing, eventually, unique_name
-from tests.faults.bench import STARTING, Bench, in_turn
-from tests.mirrors import assert_copied
+from lab.clusters import LiveCluster, Outgoing, eventually, unique_name
+from lab.faults.bench import STARTING, Bench, in_turn
+from lab.mirrors import assert_copied
+from lab.proxy import CUT, GOOD
 
 pytestmark = [pytest.mark.fault, pytest.mark.timeout(600)]
 

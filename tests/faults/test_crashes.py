@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.clusters import LiveCluster, Outgoing, eventually
-from tests.load import SteadyLoad, account
-from tests.mirrors import Mirror, flow_properties, unique_alias
-from tests.processes import freeze, is_alive, send_to_all, tree, workers
+from lab.clusters import LiveCluster, Outgoing, eventually
+from lab.load import SteadyLoad, account
+from lab.mirrors import Mirror, flow_properties, unique_alias
+from lab.processes import freeze, is_alive, send_to_all, tree, workers
 
 pytestmark = [pytest.mark.fault, pytest.mark.timeout(600)]
 

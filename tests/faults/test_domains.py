@@ -13,18 +13,18 @@ from confluent_kafka import KafkaException
 
 from heliograph.driving.ownership import group_id, group_of
 from heliograph.embedded.ports import LOOPBACK
-from heliograph.embedded.proxy import Proxy
 from heliograph.kafka.cluster import Cluster
 from heliograph.kafka.transactions import find_coordinator
 from heliograph.model import Endpoint, TopicPartition
 from heliograph.wire.connect_records import encode_source_key
 from heliograph.wire.primitives import partition_for_key
-from tests.clusters import LiveCluster, Outgoing, eventually
-from tests.commands import run_command
+from lab.clusters import LiveCluster, Outgoing, eventually
+from lab.commands import run_command
+from lab.load import SteadyLoad, account
+from lab.mirrors import Mirror, flow_properties, unique_alias
+from lab.processes import send_to_all, tree, workers
+from lab.proxy import Proxy
 from tests.contract.brokers import commit
-from tests.load import SteadyLoad, account
-from tests.mirrors import Mirror, flow_properties, unique_alias
-from tests.processes import send_to_all, tree, workers
 
 pytestmark = [pytest.mark.fault, pytest.mark.timeout(900)]
 

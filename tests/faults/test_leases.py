@@ -12,13 +12,13 @@ import pytest
 
 from heliograph.driving.ownership import PERMISSION
 from heliograph.embedded.ports import pick_port
-from heliograph.embedded.proxy import DEAF, GOOD, Line, Proxy
 from heliograph.errors import MirrorError
 from heliograph.model import TopicPartition
 from heliograph.wire.lease_messages import Claim
+from lab.clusters import LiveCluster, eventually
+from lab.moves import is_moving, rebalance
+from lab.proxy import DEAF, GOOD, Line, Proxy
 from tests.broker.test_copying import PARTITIONS, Pair
-from tests.clusters import LiveCluster, eventually
-from tests.moves import is_moving, rebalance
 from tests.unit.driving.engines import FakeEngine
 
 pytestmark = [pytest.mark.fault, pytest.mark.timeout(600)]

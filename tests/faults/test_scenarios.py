@@ -1,7 +1,7 @@
 import pytest
 
 from heliograph.errors import ConfigError
-from tests.faults.scenarios import FAULTS, select_faults
+from lab.faults.scenarios import FAULTS, select_faults
 
 
 def names(*patterns: str) -> list[str]:

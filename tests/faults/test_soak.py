@@ -20,10 +20,10 @@ import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer
 from confluent_kafka import TopicPartition as RdPartition
 
-from tests.clusters import LiveCluster, eventually, start_live_cluster
-from tests.load import SteadyLoad
-from tests.mirrors import Mirror, mesh_properties
-from tests.processes import command_line, freeze, send_to_all, tree, workers
+from lab.clusters import LiveCluster, eventually, start_live_cluster
+from lab.load import SteadyLoad
+from lab.mirrors import Mirror, mesh_properties
+from lab.processes import command_line, freeze, send_to_all, tree, workers
 
 SECONDS = int(os.environ.get("HELIOGRAPH_SOAK_SECONDS", "600"))
 OUT = os.environ.get("HELIOGRAPH_SOAK_OUT")

@@ -11,10 +11,10 @@ from confluent_kafka.admin import ResourceType
 
 from heliograph.client import MirrorClient
 from heliograph.client import TopicPartition as Partition
-from tests.clusters import LiveCluster, Outgoing, eventually
-from tests.compacted import alter_config
-from tests.mirrors import Mirror, flow_properties, unique_alias
-from tests.processes import freeze, send_to_all, tree, workers
+from lab.clusters import LiveCluster, Outgoing, eventually
+from lab.compacted import alter_config
+from lab.mirrors import Mirror, flow_properties, unique_alias
+from lab.processes import freeze, send_to_all, tree, workers
 
 pytestmark = [pytest.mark.fault, pytest.mark.timeout(600)]
 

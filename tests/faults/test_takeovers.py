@@ -10,12 +10,12 @@ import pytest
 
 from heliograph.client import MirrorClient
 from heliograph.client import TopicPartition as Partition
-from tests.clusters import LiveCluster, eventually, start_live_cluster
+from lab.clusters import LiveCluster, eventually, start_live_cluster
+from lab.load import SteadyLoad, account
+from lab.mirrors import Mirror, flow_properties, unique_alias
+from lab.places import read_places
+from lab.processes import freeze, send_to_all, tree, workers
 from tests.contract.brokers import in_transactions
-from tests.load import SteadyLoad, account
-from tests.mirrors import Mirror, flow_properties, unique_alias
-from tests.places import read_places
-from tests.processes import freeze, send_to_all, tree, workers
 
 pytestmark = [pytest.mark.fault, pytest.mark.timeout(1800)]
 

@@ -11,11 +11,11 @@ from confluent_kafka import Producer
 
 from heliograph.client import MirrorClient
 from heliograph.client import TopicPartition as Partition
-from tests.clusters import LiveCluster, Record, eventually
-from tests.load import SteadyLoad, account
-from tests.mirrors import Mirror, flow_properties, unique_alias
-from tests.places import read_places
-from tests.processes import send_to_all, tree, workers
+from lab.clusters import LiveCluster, Record, eventually
+from lab.load import SteadyLoad, account
+from lab.mirrors import Mirror, flow_properties, unique_alias
+from lab.places import read_places
+from lab.processes import send_to_all, tree, workers
 
 PARTITIONS = 4
 _IDENTITY = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"

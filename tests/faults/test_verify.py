@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.faults.bench import Bench
+from lab.faults.bench import Bench
 
 pytestmark = [pytest.mark.fault, pytest.mark.timeout(400)]
 

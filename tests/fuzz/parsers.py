@@ -24,12 +24,10 @@ from heliograph.config.fields import NotAllowed
 from heliograph.config.jaas import parse_jaas
 from heliograph.config.properties import parse_json, parse_properties, properties_of
 from heliograph.config.providers import resolve
-from heliograph.control.connect import RestError
+from heliograph.connect.herder import RestError
 from heliograph.copying.placing import key_of
 from heliograph.errors import ConfigError, CorruptRecord
 from heliograph.kafka import fetch
-from heliograph.kafka.codecs import decode_answer
-from heliograph.kafka.jks import Unreadable, read_jks
 from heliograph.kafka.scan import deliverable
 from heliograph.model import (
     Endpoint,
@@ -40,6 +38,8 @@ from heliograph.model import (
     Tls,
     TopicPartition,
 )
+from heliograph.net.codecs import decode_answer
+from heliograph.net.jks import Unreadable, read_jks
 from heliograph.web.bodies import config_in, parse
 from heliograph.wire import (
     connect_protocol,

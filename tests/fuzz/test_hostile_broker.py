@@ -12,10 +12,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from heliograph.admin.layout import describe_layout
 from heliograph.errors import CorruptRecord, KafkaFault, MirrorError
 from heliograph.kafka.browse import Browser
 from heliograph.kafka.cluster import Cluster
-from heliograph.kafka.layout import describe_layout
 from heliograph.kafka.offsets import LATEST, list_offsets
 from heliograph.kafka.scan import scan
 from heliograph.model import ProducerIdentity, TopicPartition
@@ -51,7 +51,7 @@ _MOST_MB = 60
 @pytest.fixture(autouse=True)
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """Wait for seconds where a mirror waits for a minute."""
-    monkeypatch.setattr("heliograph.kafka.transport.REQUEST_TIMEOUT", _PATIENCE)
+    monkeypatch.setattr("heliograph.net.transport.REQUEST_TIMEOUT", _PATIENCE)
     for name in ("_SILENCE", "_PATIENCE", "_OPEN_TRANSACTION"):
         monkeypatch.setattr(f"heliograph.kafka.scan.{name}", _PATIENCE)
     monkeypatch.setattr("heliograph.kafka.browse._PATIENCE", _PATIENCE)

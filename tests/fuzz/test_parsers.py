@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from heliograph.control.reports import Shelf, load_report
+from heliograph.observe.reports import Shelf, load_report
 from tests.fuzz.parsers import LIMIT, PARSERS, Parser
 from tests.fuzz.strategies import hostile
 

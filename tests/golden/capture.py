@@ -15,8 +15,8 @@ from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as RdPartition
 
 from heliograph.embedded.jars import KAFKA_VERSION
-from tests.clusters import LiveCluster, Outgoing, Record, eventually, start_live_cluster
-from tests.peer import mirror_properties, start_peer
+from lab.clusters import LiveCluster, Outgoing, Record, eventually, start_live_cluster
+from lab.peer import mirror_properties, start_peer
 
 HERE = Path(__file__).parent
 COMMAND = "PYTHONPATH=src:. python tests/golden/capture.py"

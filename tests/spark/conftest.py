@@ -2,7 +2,7 @@ from collections.abc import Generator
 
 import pytest
 
-from tests.mirrors import Mirror
+from lab.mirrors import Mirror
 
 
 @pytest.hookimpl(wrapper=True)

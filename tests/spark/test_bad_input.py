@@ -9,8 +9,8 @@ import pytest
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from heliograph.embedded.ports import pick_port
-from tests.clusters import LiveCluster, Outgoing, eventually, unique_name
-from tests.mirrors import Mirror, assert_copied, flow_properties, unique_alias
+from lab.clusters import LiveCluster, Outgoing, eventually, unique_name
+from lab.mirrors import Mirror, assert_copied, flow_properties, unique_alias
 
 pytestmark = pytest.mark.spark
 

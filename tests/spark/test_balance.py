@@ -11,9 +11,9 @@ from kafka.protocol.admin import AlterClientQuotasRequest
 
 from heliograph.embedded.ports import pick_port
 from heliograph.kafka.cluster import Cluster
-from tests.clusters import LiveCluster, Outgoing, eventually
-from tests.counting import endpoint
-from tests.mirrors import Mirror, assert_copied, flow_properties, unique_alias
+from lab.clusters import LiveCluster, Outgoing, eventually
+from lab.counting import endpoint
+from lab.mirrors import Mirror, assert_copied, flow_properties, unique_alias
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]
 

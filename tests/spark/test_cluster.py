@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.clusters import LiveCluster, eventually
-from tests.load import SteadyLoad, account
-from tests.mirrors import Mirror, flow_properties, mesh_properties, unique_alias
-from tests.processes import is_alive, send_to_all
-from tests.standalone import StandaloneSpark, python_of
+from lab.clusters import LiveCluster, eventually
+from lab.load import SteadyLoad, account
+from lab.mirrors import Mirror, flow_properties, mesh_properties, unique_alias
+from lab.processes import is_alive, send_to_all
+from lab.standalone import StandaloneSpark, python_of
 
 pytestmark = [pytest.mark.spark, pytest.mark.cluster]
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.clusters import LiveCluster, Outgoing, eventually, start_live_cluster
-from tests.mirrors import Mirror, flow_properties, unique_alias
+from lab.clusters import LiveCluster, Outgoing, eventually, start_live_cluster
+from lab.mirrors import Mirror, flow_properties, unique_alias
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(180)]
 

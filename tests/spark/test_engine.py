@@ -4,7 +4,7 @@ from contextlib import closing
 import pytest
 
 from heliograph.spark.engine import Engine
-from tests.clusters import eventually
+from lab.clusters import eventually
 
 pytestmark = pytest.mark.spark
 

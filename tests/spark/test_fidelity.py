@@ -9,9 +9,9 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka import TopicPartition as RdPartition
 
-from tests.clusters import LiveCluster, Outgoing, unique_name
-from tests.compacted import create_compacted
-from tests.mirrors import (
+from lab.clusters import LiveCluster, Outgoing, unique_name
+from lab.compacted import create_compacted
+from lab.mirrors import (
     Mirror,
     Seen,
     assert_copied,

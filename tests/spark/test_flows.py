@@ -14,8 +14,8 @@ from confluent_kafka.admin import NewPartitions
 
 from heliograph.model import TopicPartition
 from heliograph.wire.connect_records import SourceKey, decode_source_key, decode_source_offset
-from tests.clusters import LiveCluster, Outgoing, eventually, unique_name
-from tests.mirrors import Mirror, assert_copied, flow_properties, unique_alias
+from lab.clusters import LiveCluster, Outgoing, eventually, unique_name
+from lab.mirrors import Mirror, assert_copied, flow_properties, unique_alias
 
 pytestmark = pytest.mark.spark
 

@@ -8,10 +8,10 @@ from confluent_kafka import TopicPartition
 
 from heliograph.client import MirrorClient, translate_offsets
 from heliograph.client import TopicPartition as Partition
-from tests.clusters import LiveCluster, eventually
+from lab.clusters import LiveCluster, eventually
+from lab.mirrors import Mirror, flow_properties, unique_alias
+from lab.places import Places, read_places
 from tests.contract.brokers import commit
-from tests.mirrors import Mirror, flow_properties, unique_alias
-from tests.places import Places, read_places
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 

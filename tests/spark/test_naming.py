@@ -8,9 +8,9 @@ import pytest
 
 from heliograph.client import MirrorClient, TopicPartition
 from heliograph.policy.naming import NamingPolicy, naming_for
-from tests.clusters import LiveCluster, Outgoing, eventually, unique_name
+from lab.clusters import LiveCluster, Outgoing, eventually, unique_name
+from lab.mirrors import Mirror, assert_copied, flow_properties, mesh_properties, unique_alias
 from tests.contract.brokers import commit
-from tests.mirrors import Mirror, assert_copied, flow_properties, mesh_properties, unique_alias
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(240)]
 

@@ -9,8 +9,8 @@ import pytest
 from confluent_kafka import Producer
 
 from heliograph.embedded.ports import LOOPBACK, pick_port
-from tests.clusters import LiveCluster, eventually
-from tests.mirrors import Mirror, flow_properties, unique_alias
+from lab.clusters import LiveCluster, eventually
+from lab.mirrors import Mirror, flow_properties, unique_alias
 
 pytestmark = pytest.mark.spark
 

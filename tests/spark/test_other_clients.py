@@ -11,10 +11,10 @@ import requests
 from kafka_connect import KafkaConnect  # type: ignore[import-untyped]
 
 from heliograph.embedded.ports import LOOPBACK, pick_port
-from tests.clusters import LiveCluster, eventually, unique_name
+from lab.clusters import LiveCluster, eventually, unique_name
+from lab.mirrors import Mirror, first_difference, seen, unique_alias
 from tests.connect_clients import Command, JavaClient, Refused
 from tests.contract.brokers import commit
-from tests.mirrors import Mirror, first_difference, seen, unique_alias
 from tests.workers import open_real_connect, wait_until_it_answers, worker_properties
 
 pytestmark = [pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(400)]

@@ -10,9 +10,9 @@ from confluent_kafka import ConsumerGroupTopicPartitions
 from confluent_kafka import TopicPartition as RdPartition
 from confluent_kafka.admin import NewPartitions
 
-from tests.clusters import LiveCluster, Outgoing, Record, eventually
+from lab.clusters import LiveCluster, Outgoing, Record, eventually
+from lab.mirrors import Mirror, flow_properties, unique_alias
 from tests.java_client import place_with_java
-from tests.mirrors import Mirror, flow_properties, unique_alias
 
 pytestmark = pytest.mark.spark
 

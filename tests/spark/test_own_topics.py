@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.clusters import LiveCluster, Outgoing, eventually
+from lab.clusters import LiveCluster, Outgoing, eventually
+from lab.load import SteadyLoad
+from lab.mirrors import Mirror, flow_properties, unique_alias
 from tests.contract.brokers import commit
-from tests.load import SteadyLoad
-from tests.mirrors import Mirror, flow_properties, unique_alias
 
 pytestmark = pytest.mark.spark
 

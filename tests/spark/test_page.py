@@ -21,10 +21,10 @@ from confluent_kafka import Consumer
 from playwright.sync_api import Browser, expect
 
 from heliograph.embedded.ports import pick_port
+from lab.clusters import LiveCluster, Outgoing, eventually, start_live_cluster
+from lab.load import SteadyLoad
+from lab.mirrors import Mirror, mesh_properties
 from tests.browser import Viewer, note, open_browser
-from tests.clusters import LiveCluster, Outgoing, eventually, start_live_cluster
-from tests.load import SteadyLoad
-from tests.mirrors import Mirror, mesh_properties
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 

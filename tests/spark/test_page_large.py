@@ -11,10 +11,10 @@ from confluent_kafka.admin import NewTopic
 from playwright.sync_api import Browser
 
 from heliograph.embedded.ports import pick_port
+from lab.clusters import LiveCluster, eventually, start_live_cluster
+from lab.load import SteadyLoad
+from lab.mirrors import Mirror, mesh_properties
 from tests.browser import Viewer, note, open_browser
-from tests.clusters import LiveCluster, eventually, start_live_cluster
-from tests.load import SteadyLoad
-from tests.mirrors import Mirror, mesh_properties
 
 pytestmark = [pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(900)]
 

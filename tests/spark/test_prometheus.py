@@ -15,10 +15,10 @@ import pytest
 from confluent_kafka import Consumer
 
 from heliograph.embedded.ports import LOOPBACK, pick_port
-from tests.clusters import LiveCluster, eventually
+from lab.clusters import LiveCluster, eventually
+from lab.load import SteadyLoad
+from lab.mirrors import Mirror, flow_properties, unique_alias
 from tests.contract.brokers import commit
-from tests.load import SteadyLoad
-from tests.mirrors import Mirror, flow_properties, unique_alias
 from tests.prometheus import (
     DASHBOARDS,
     Prometheus,

@@ -9,7 +9,7 @@ import pytest
 from heliograph.embedded.nodes import write_properties
 from heliograph.embedded.ports import LOOPBACK, pick_port
 from heliograph.embedded.processes import spawn, stop
-from tests.clusters import eventually
+from lab.clusters import eventually
 from tests.golden.connect.record import PATIENCE, is_healthy, open_clusters, worker_properties
 from tests.web.replay import Compared, replay
 

@@ -19,11 +19,11 @@ from confluent_kafka.admin import (
 
 from heliograph.embedded.nodes import LOG4J
 from heliograph.embedded.ports import pick_port
-from tests.clusters import eventually
-from tests.commands import run_command
+from lab.clusters import eventually
+from lab.commands import run_command
+from lab.mirrors import Mirror, assert_copied, mesh_properties
+from lab.processes import tree
 from tests.contract.brokers import alter_topic, commit, committed, topic_configs
-from tests.mirrors import Mirror, assert_copied, mesh_properties
-from tests.processes import tree
 from tests.secured import SecuredCluster, start_secured_cluster
 from tests.web.certificates import java_stores, make_certificates
 

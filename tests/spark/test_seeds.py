@@ -15,8 +15,8 @@ import pytest
 
 from heliograph.config.properties import read_properties
 from heliograph.embedded.ports import pick_port
-from tests.clusters import LiveCluster, Outgoing, eventually
-from tests.mirrors import Mirror, assert_copied
+from lab.clusters import LiveCluster, Outgoing, eventually
+from lab.mirrors import Mirror, assert_copied
 
 pytestmark = [pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(300)]
 

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from heliograph.client import MirrorClient, TopicPartition, translate_offsets
-from tests.clusters import LiveCluster, Outgoing, eventually, start_live_cluster
+from lab.clusters import LiveCluster, Outgoing, eventually, start_live_cluster
+from lab.mirrors import Mirror, assert_copied, mesh_properties
+from lab.places import read_places
 from tests.contract.brokers import commit, in_transactions
 from tests.java_client import read_with_java, read_with_python
-from tests.mirrors import Mirror, assert_copied, mesh_properties
-from tests.places import read_places
 
 pytestmark = [pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(240)]
 

@@ -8,11 +8,11 @@ from threading import Event, Thread
 import pytest
 
 from heliograph.client import MirrorClient, TopicPartition
-from tests.clusters import LiveCluster, eventually, unique_name
-from tests.compacted import create_compacted
+from lab.clusters import LiveCluster, eventually, unique_name
+from lab.compacted import create_compacted
+from lab.mirrors import Mirror, flow_properties, unique_alias
+from lab.places import Places, read_places
 from tests.contract.brokers import commit, in_transactions
-from tests.mirrors import Mirror, flow_properties, unique_alias
-from tests.places import Places, read_places
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 

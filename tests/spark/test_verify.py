@@ -10,18 +10,18 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka import TopicPartition as RdPartition
-from pyspark import SparkContext
 
 from heliograph.config.flow import FlowConfig
 from heliograph.config.mirror import load_mirror
-from heliograph.policy.audit_items import Kind
-from heliograph.policy.audit_streams import Findings
-from heliograph.recovery.verify import Progress, verify_flow
-from heliograph.recovery.verify_report import Report
 from heliograph.spark.engine import Engine
+from heliograph.spark.task_pool import TaskPool
+from heliograph.verify.flow import Progress, verify_flow
+from heliograph.verify.items import Kind
+from heliograph.verify.report import Report
+from heliograph.verify.streams import Findings
 from heliograph.wire.connect_records import SourceOffset, encode_source_key, encode_source_offset
-from tests.clusters import LiveCluster, Outgoing, unique_name
-from tests.mirrors import flow_properties, unique_alias
+from lab.clusters import LiveCluster, Outgoing, unique_name
+from lab.mirrors import flow_properties, unique_alias
 
 pytestmark = pytest.mark.spark
 
@@ -29,10 +29,10 @@ _NOW = time.time_ns() // 1_000_000  # older records would expire while a test ru
 
 
 @pytest.fixture(scope="module")
-def context() -> Iterator[SparkContext]:
+def pool() -> Iterator[TaskPool]:
     with closing(Engine(2, {})) as engine:
         engine.start()
-        yield engine.context()
+        yield TaskPool(engine.context())
 
 
 class Sides:
@@ -78,11 +78,11 @@ class Sides:
         value = encode_source_offset(SourceOffset(upstream, downstream))
         self.target.produce(storage, [Outgoing(value, key)])
 
-    def verify(self, context: SparkContext, *, complete: bool = False) -> Report:
-        return verify_flow(self.config, context=context, complete=complete)
+    def verify(self, pool: TaskPool, *, complete: bool = False) -> Report:
+        return verify_flow(self.config, pool=pool, complete=complete)
 
-    def found(self, context: SparkContext) -> Findings:
-        (result,) = self.verify(context).partitions
+    def found(self, pool: TaskPool) -> Findings:
+        (result,) = self.verify(pool).partitions
         return result.findings
 
 
@@ -105,13 +105,13 @@ def some(count: int, partition: int = 0, first: int = 0) -> list[Outgoing]:
 
 
 def test_equal_topics_are_verified_in_every_partition(
-    source: LiveCluster, target: LiveCluster, tmp_path: Path, context: SparkContext
+    source: LiveCluster, target: LiveCluster, tmp_path: Path, pool: TaskPool
 ) -> None:
     sides = Sides(source, target, tmp_path, partitions=3)
     records = [record for partition in range(3) for record in some(2000, partition)]
     sides.write(records, records)
     steps: list[Progress] = []
-    report = verify_flow(sides.config, context=context, on_progress=steps.append)
+    report = verify_flow(sides.config, pool=pool, on_progress=steps.append)
     assert report.ok is True
     assert report.summary() == "6000 records in 3 partitions of 1 topics: every record verified"
     assert [r.findings.upstream for r in report.partitions] == [2000, 2000, 2000]
@@ -119,15 +119,15 @@ def test_equal_topics_are_verified_in_every_partition(
     assert json.loads(report.to_json())["ok"] is True
 
 
-def test_lag_is_told_and_counts_only_when_asked(sides: Sides, context: SparkContext) -> None:
+def test_lag_is_told_and_counts_only_when_asked(sides: Sides, pool: TaskPool) -> None:
     sides.write(some(100), some(60))
-    report = sides.verify(context)
+    report = sides.verify(pool)
     assert report.ok is True
     assert (report.compared, report.lag) == (60, 40)
-    assert sides.verify(context, complete=True).ok is False
+    assert sides.verify(pool, complete=True).ok is False
 
 
-def test_every_kind_of_fault_is_named(sides: Sides, context: SparkContext) -> None:
+def test_every_kind_of_fault_is_named(sides: Sides, pool: TaskPool) -> None:
     good = some(2000)
     bad = list(good)
     bad[1900] = Outgoing(b"changed", good[1900].key, 0, good[1900].timestamp, good[1900].headers)
@@ -135,7 +135,7 @@ def test_every_kind_of_fault_is_named(sides: Sides, context: SparkContext) -> No
     bad.insert(1000, bad[999])
     del bad[500]
     sides.write(good, bad)
-    report = sides.verify(context)
+    report = sides.verify(pool)
     assert report.ok is False
     found = report.partitions[0].findings
     assert found.counts == {"missing": 1, "repeated": 1, "out of order": 1, "different": 1}
@@ -152,31 +152,25 @@ def test_every_kind_of_fault_is_named(sides: Sides, context: SparkContext) -> No
     assert "upstream offset 1900 and downstream offset 1900 differ in value" in told
 
 
-def test_a_lost_tail_is_missing_once_it_was_saved_as_copied(
-    sides: Sides, context: SparkContext
-) -> None:
+def test_a_lost_tail_is_missing_once_it_was_saved_as_copied(sides: Sides, pool: TaskPool) -> None:
     sides.write(some(50), some(40))
     sides.save(0, 45)
-    found = sides.found(context)
+    found = sides.found(pool)
     assert found.counts == {"missing": 5}
     assert found.lag == 5
 
 
-def test_records_that_expired_on_one_side_are_not_missed(
-    sides: Sides, context: SparkContext
-) -> None:
+def test_records_that_expired_on_one_side_are_not_missed(sides: Sides, pool: TaskPool) -> None:
     sides.write(some(500), some(400))
     _delete_before(sides.source, sides.topic, 300)
-    found = sides.found(context)
+    found = sides.found(pool)
     assert (found.equal, found.expired, found.compared, found.lag) == (True, 300, 100, 100)
     _delete_before(sides.target, sides.remote, 350)
-    found = sides.found(context)
+    found = sides.found(pool)
     assert (found.equal, found.trimmed, found.compared, found.lag) == (True, 50, 50, 100)
 
 
-def test_aborted_and_open_transactions_are_not_expected(
-    sides: Sides, context: SparkContext
-) -> None:
+def test_aborted_and_open_transactions_are_not_expected(sides: Sides, pool: TaskPool) -> None:
     kept = some(30)
     for number, (records, commit) in enumerate(
         [(kept[:10], True), (some(10, first=90), False), (kept[10:], True)]
@@ -188,45 +182,45 @@ def test_aborted_and_open_transactions_are_not_expected(
     holder.begin_transaction()
     holder.produce(sides.topic, b"open", partition=0)
     holder.flush(30)
-    found = sides.found(context)
+    found = sides.found(pool)
     holder.abort_transaction(30)
     assert found == Findings(True, 30, 42, 30)
 
 
 def test_timestamps_set_by_the_target_are_not_compared(
-    source: LiveCluster, target: LiveCluster, tmp_path: Path, context: SparkContext
+    source: LiveCluster, target: LiveCluster, tmp_path: Path, pool: TaskPool
 ) -> None:
     stamped = {"message.timestamp.type": "LogAppendTime"}
     sides = Sides(source, target, tmp_path, remote_config=stamped)
     sides.write(some(100), some(100))
-    report = sides.verify(context)
+    report = sides.verify(pool)
     assert report.ok is True
     assert report.partitions[0].timestamps is False
 
 
 def test_what_compaction_drops_is_not_missed(
-    source: LiveCluster, target: LiveCluster, tmp_path: Path, context: SparkContext
+    source: LiveCluster, target: LiveCluster, tmp_path: Path, pool: TaskPool
 ) -> None:
     sides = Sides(source, target, tmp_path, config={"cleanup.policy": "compact"})
     records = some(100)
     # As compaction leaves it: only the last record of most keys.
     sides.write(records, [r for i, r in enumerate(records) if i >= 60 or i % 10 == 7])
     sides.save(0, 100)
-    found = sides.found(context)
+    found = sides.found(pool)
     assert (found.equal, found.compared, found.vanished) == (True, 46, 54)
 
 
 def test_a_topic_without_a_copy_differs_once_it_has_records(
-    source: LiveCluster, target: LiveCluster, tmp_path: Path, context: SparkContext
+    source: LiveCluster, target: LiveCluster, tmp_path: Path, pool: TaskPool
 ) -> None:
     topic = source.create_topic()
     properties = flow_properties((unique_alias(), source.bootstrap), ("B", target.bootstrap), topic)
     file = tmp_path / "mm2.properties"
     file.write_text("".join(f"{k} = {v}\n" for k, v in properties.items()))
     (config,) = load_mirror(file).flows
-    assert verify_flow(config, context=context).ok is True
+    assert verify_flow(config, pool=pool).ok is True
     source.produce(topic, [b"one"])
-    report = verify_flow(config, context=context)
+    report = verify_flow(config, pool=pool)
     assert report.ok is False
     assert list(report.lines()) == [f"{topic}-0: has records and is not mirrored yet"]
 

@@ -15,9 +15,9 @@ import pytest
 from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME
 
 from heliograph.embedded.ports import LOOPBACK, pick_port
-from tests.clusters import LiveCluster, Outgoing, eventually, unique_name
-from tests.load import SteadyLoad, account
-from tests.mirrors import Mirror, assert_copied, unique_alias
+from lab.clusters import LiveCluster, Outgoing, eventually, unique_name
+from lab.load import SteadyLoad, account
+from lab.mirrors import Mirror, assert_copied, unique_alias
 from tests.workers import worker_properties
 
 pytestmark = [pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(600)]

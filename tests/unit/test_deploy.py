@@ -19,8 +19,8 @@ from heliograph.config.listeners import read_listener
 from heliograph.config.mirror import load_mirror
 from heliograph.config.properties import read_properties
 from heliograph.config.providers import resolve
-from heliograph.config.settings_worker import ACCESS_FILE
-from heliograph.control.reports import REPORTS
+from heliograph.config.settings_rest import RestSettings
+from heliograph.observe.reports import REPORTS
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
@@ -273,7 +273,7 @@ def test_whoever_listens_to_all_in_a_container_asks_for_logins_where_there_are_s
     written = read_properties(file)
     for given in ("", "/run/secrets/access"):
         env = {"HELIOGRAPH_ACCESS": given, "HELIOGRAPH_ADVERTISED_HOST": "worker"}
-        assert ACCESS_FILE.read(resolve(written, env).entries) == given
+        assert RestSettings.rest_access_file.read(resolve(written, env).entries) == given
 
 
 def test_reports_outlive_a_container_and_are_where_commands_keep_them() -> None:

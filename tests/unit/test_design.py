@@ -39,7 +39,7 @@ def file_map() -> Iterator[tuple[str, str, str]]:
     section = DESIGN.split("## File map\n")[1].split("\n## ")[0]
     for line in section.splitlines():
         if line.startswith("| `"):
-            room, knows, look = line.strip("| ").split(" | ")
+            room, _, knows, look = line.strip("| ").split(" | ")
             yield room, knows, look
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from heliograph.config.flow import FlowConfig
 from heliograph.config.mirror import load_mirror
-from heliograph.control.flow_status import FlowStatus, PartitionStatus, status_at_rest
 from heliograph.flows.upkeep import GroupStatus
+from heliograph.observe.flow_status import FlowStatus, PartitionStatus, status_at_rest
 from tests.fakes import InMemoryHerder
 
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from heliograph.config.flow import FlowConfig
+from heliograph.failover.facts import FlowView, GroupsView, SourceView
+from heliograph.failover.failover import FailoverPlan, FailoverReport, Objection, OnGroup
+from heliograph.failover.moves import GroupMove, Place, Stand, Step
 from heliograph.model import TopicPartition
-from heliograph.policy.moves import GroupMove, Place, Stand, Step
-from heliograph.recovery.failover import FailoverPlan, FailoverReport, Objection, OnGroup
-from heliograph.recovery.view import FlowView, GroupsView, SourceView
 from heliograph.web.app import make_app
 from heliograph.web.failover import Failovers
 from heliograph.web.server import Server

@@ -1,7 +1,7 @@
 import httpx
 import pytest
 
-from heliograph.control.connect import RestError
+from heliograph.connect.herder import RestError
 from heliograph.errors import ClusterUnreachable, ConfigError, MirrorError
 from heliograph.web.app import make_app
 from heliograph.web.server import Server

@@ -10,10 +10,10 @@ import httpx
 import pytest
 
 from heliograph.errors import ClusterUnreachable, ConfigError, DeadlinePassed, KafkaFault
-from heliograph.recovery.failover import Kind, Objection, Refused, choose_groups
+from heliograph.failover.failover import Kind, Objection, Refused, choose_groups
 from heliograph.web import failover
 from heliograph.web.failover import Failovers, Order, Seen, Stage, find_refusals
-from tests.clusters import eventually
+from lab.clusters import eventually
 from tests.web.flows import flow_config
 from tests.web.plans import Scene, make_plan, serve
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Route, expect
 
-from heliograph.recovery.failover import Kind, Objection
+from heliograph.failover.failover import Kind, Objection
 from tests.browser import Viewer, open_browser
 from tests.web.flows import flow_config
 from tests.web.plans import Scene, serve

@@ -11,8 +11,8 @@ from pathlib import Path
 import httpx
 import pytest
 
+from heliograph.observe.record_view import holds_configs
 from heliograph.web.app import make_app
-from heliograph.web.messages import holds_configs
 from heliograph.web.server import Server
 from tests.web.flows import Known, flow_config
 

@@ -8,7 +8,7 @@ import pytest
 
 from heliograph.config.access import Entry, Role, hash_password, put_entry
 from heliograph.config.listeners import parse_listen
-from heliograph.control.connect import Offset, RestError
+from heliograph.connect.herder import Offset, RestError
 from heliograph.errors import ClusterUnreachable, KafkaFault
 from heliograph.web.app import make_app
 from heliograph.web.inquiries import Inquiries

@@ -8,24 +8,24 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from heliograph.config.access import Entry, Role, hash_password, put_entry
 from heliograph.config.listeners import parse_listen
-from heliograph.control.audits import Audits
-from heliograph.control.flow_status import (
+from heliograph.flows.schedule import ChoreStatus
+from heliograph.flows.upkeep import GroupStatus
+from heliograph.model import TopicPartition
+from heliograph.observe.audits import Audits
+from heliograph.observe.flow_status import (
     FlowStatus,
     KeptGroups,
     PartitionStatus,
     Spread,
     State,
 )
-from heliograph.control.metrics import Observer
-from heliograph.flows.schedule import ChoreStatus
-from heliograph.flows.upkeep import GroupStatus
-from heliograph.model import TopicPartition
-from heliograph.policy.metrics import METRICS
+from heliograph.observe.metrics import Observer
+from heliograph.observe.metrics_catalog import METRICS
 from heliograph.web.app import make_app
 from heliograph.web.metrics import CONTENT_TYPE, render, take_snapshot
 from heliograph.web.server import Server, make_server
 from heliograph.wire.mirror_records import Checkpoint
-from tests.counting import count_calls
+from lab.counting import count_calls
 from tests.fakes import InMemoryHerder
 
 HOSTILE = 'a"} 1\n<script>\\'

@@ -11,7 +11,7 @@ import pytest
 
 from heliograph.web.app import make_app
 from heliograph.web.server import _PATIENCE, Server
-from tests.clusters import eventually
+from lab.clusters import eventually
 from tests.web.flows import Known, flow_config
 
 

@@ -8,12 +8,12 @@ from typing import Any
 import httpx
 import pytest
 
-from heliograph.control import reports
+from heliograph.drill.page import write_report
+from heliograph.drill.report import Cell, Figure, Report, Step
 from heliograph.model import Flow, TopicPartition
-from heliograph.policy.audit_streams import Findings
-from heliograph.recovery import verify_report
-from heliograph.recovery.report import Cell, Figure, Report, Step
-from heliograph.recovery.report_html import write_report
+from heliograph.observe import reports
+from heliograph.verify import report as verify_report
+from heliograph.verify.streams import Findings
 from heliograph.web.app import make_app
 from heliograph.web.server import Server
 from tests.fakes import InMemoryHerder

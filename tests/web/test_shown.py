@@ -1,6 +1,6 @@
 import pytest
 
-from heliograph.web.shown import MOST_BYTES, Shown, show, show_record
+from heliograph.observe.shown import MOST_BYTES, Shown, show, show_record
 from heliograph.wire.records import RawRecord, encode_body
 
 

@@ -15,17 +15,18 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
+from heliograph.admin.topics import await_topics, create_topic
 from heliograph.cli.edgar import EdgarProducer
 from heliograph.cli.logs import set_up_logs
 from heliograph.config.mirror import MirrorConfig, load_mirror
-from heliograph.control.flow_status import FlowStatus, State
-from heliograph.control.supervisor import Supervisor, dedicated_connectors
+from heliograph.connect.supervisor import Supervisor, dedicated_connectors
 from heliograph.embedded.cluster import start_cluster
 from heliograph.errors import MirrorError
 from heliograph.kafka.cluster import Cluster
-from heliograph.kafka.topics import await_topics, create_topic
-from heliograph.recovery.verify import verify_flow
-from heliograph.recovery.verify_report import Report
+from heliograph.observe.flow_status import FlowStatus, State
+from heliograph.spark.task_pool import TaskPool
+from heliograph.verify.flow import verify_flow
+from heliograph.verify.report import Report
 from heliograph.web.app import make_app
 from heliograph.web.server import Server
 
@@ -87,10 +88,9 @@ def demo(
         latencies = {f.flow: f.latency_ms for f in supervisor.flows()}
         supervisor.stop_flows()
         console.print("Verifying record by record (a Spark job that reads both sides) ...")
-        context = supervisor.engine.context()
+        pool = TaskPool(supervisor.engine.context())
         reports = {
-            str(flow.flow): verify_flow(flow, complete=True, context=context)
-            for flow in config.flows
+            str(flow.flow): verify_flow(flow, complete=True, pool=pool) for flow in config.flows
         }
         good = _summarise(console, reports, dict(zip(reports, produced, strict=True)), latencies)
     sys.exit(0 if good else 1)

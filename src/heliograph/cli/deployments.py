@@ -15,7 +15,7 @@ from heliograph.config.mistakes import InvalidSetting
 from heliograph.config.properties import read_json
 from heliograph.config.secrets import HIDDEN, redact
 from heliograph.config.validate import find_plugin
-from heliograph.control.connect import RestError, RunState
+from heliograph.connect.herder import RestError, RunState
 from heliograph.errors import ConfigError
 
 _POLL = timedelta(milliseconds=500)

@@ -24,17 +24,17 @@ from heliograph.cli.edgar import EdgarProducer
 from heliograph.cli.flows import select_flows
 from heliograph.cli.main import own_version
 from heliograph.config.mirror import load_mirror
-from heliograph.control.reports import REPORTS
+from heliograph.drill.page import write_report
+from heliograph.drill.rehearsal import run_drill
+from heliograph.drill.rehearsal_page import drill_report
+from heliograph.drill.report import Report, Step
+from heliograph.drill.steps import Watcher
+from heliograph.drill.wipe import Load, run_wipe
+from heliograph.drill.wipe_page import wipe_report
 from heliograph.embedded.jars import KAFKA_VERSION
 from heliograph.errors import ConfigError
 from heliograph.model import Endpoint
-from heliograph.recovery.drill import run_drill
-from heliograph.recovery.drill_report import drill_report
-from heliograph.recovery.drill_steps import Watcher
-from heliograph.recovery.report import Report, Step
-from heliograph.recovery.report_html import write_report
-from heliograph.recovery.wipe import Load, run_wipe
-from heliograph.recovery.wipe_report import wipe_report
+from heliograph.observe.reports import REPORTS
 
 _LINE = 160
 

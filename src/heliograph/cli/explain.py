@@ -11,8 +11,8 @@ from rich.table import Table
 
 from heliograph.cli.flows import select_flows
 from heliograph.config.mirror import load_mirror
-from heliograph.recovery.explain import Explanation, explain_group
-from heliograph.recovery.failover_json import move_json
+from heliograph.failover.documents import move_json
+from heliograph.failover.explain import Explanation, explain_group
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Say why something is as it is.")
 

@@ -15,18 +15,18 @@ from rich.table import Table
 from heliograph.cli.flows import reverse_of, select_flows
 from heliograph.config.mirror import load_mirror
 from heliograph.errors import ConfigError
-from heliograph.model import TopicPartition
-from heliograph.policy.moves import GroupMove
-from heliograph.recovery.failback import Failback, FailbackPlan, TailAction
-from heliograph.recovery.failover import (
+from heliograph.failover.documents import failback_json, failover_json, report_json
+from heliograph.failover.failback import Failback, FailbackPlan, TailAction
+from heliograph.failover.failover import (
     FailoverPlan,
     Objection,
     Refused,
     carry_out,
     plan_failover,
 )
-from heliograph.recovery.failover_json import failback_json, failover_json, report_json
-from heliograph.recovery.tail import tail_line
+from heliograph.failover.left_behind import tail_line
+from heliograph.failover.moves import GroupMove
+from heliograph.model import TopicPartition
 from heliograph.wire.hold_records import Phase
 from heliograph.wire.records import RawRecord
 

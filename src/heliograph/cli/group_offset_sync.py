@@ -15,7 +15,7 @@ from heliograph.cli.logs import set_up_logs
 from heliograph.config.properties import read_properties
 from heliograph.config.providers import resolve
 from heliograph.errors import ConfigError, MirrorError
-from heliograph.recovery.group_offset_sync import GroupOffsetSync, GroupOutcome, client_properties
+from heliograph.failover.group_offset_sync import GroupOffsetSync, GroupOutcome, client_properties
 
 log = logging.getLogger("heliograph")
 

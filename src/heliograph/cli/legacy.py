@@ -14,7 +14,7 @@ from heliograph.cli.logs import set_up_logs
 from heliograph.cli.spark import SparkKeys, parse_spark
 from heliograph.config.fields import BOOLEAN, NotAllowed, Part
 from heliograph.config.legacy import load_legacy
-from heliograph.control.supervisor import Supervisor
+from heliograph.connect.supervisor import Supervisor
 from heliograph.errors import ConfigError, MirrorError
 from heliograph.kafka.cluster import Cluster
 from heliograph.model import StopKind

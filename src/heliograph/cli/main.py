@@ -67,7 +67,7 @@ COMMANDS: dict[str, Command] = {
         "bench.command:bench", "Measure heliograph beside a real MirrorMaker 2.", of_clone=True
     ),
     "chaos": Command(
-        "tests.faults.chaos:chaos", "Break things under load and count the records.", of_clone=True
+        "lab.faults.chaos:chaos", "Break things under load and count the records.", of_clone=True
     ),
 }
 

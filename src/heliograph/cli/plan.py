@@ -11,8 +11,8 @@ from rich.console import Console
 from heliograph.cli.flows import select_flows
 from heliograph.cli.plan_tables import show_plan
 from heliograph.config.mirror import load_mirror
-from heliograph.recovery.plan import plan_mirror
-from heliograph.recovery.plan_report import MEASURED_BYTES_PER_SECOND
+from heliograph.plan.mirror import plan_mirror
+from heliograph.plan.report import MEASURED_BYTES_PER_SECOND
 
 
 def plan(

@@ -8,7 +8,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from heliograph.recovery.plan_report import FlowPlan, MirrorPlan, PartitionPlan, TopicToMake
+from heliograph.plan.report import FlowPlan, MirrorPlan, PartitionPlan, TopicToMake
 
 _ROWS = 40
 _NAMES = 6

@@ -13,7 +13,7 @@ from typing import Any
 from urllib.error import HTTPError
 from urllib.parse import SplitResult, quote, unquote, urlsplit
 
-from heliograph.control.connect import RestError
+from heliograph.connect.herder import RestError
 from heliograph.errors import ConfigError, MirrorError
 
 _PATIENCE = timedelta(seconds=90)  # Connect itself gives a request that long

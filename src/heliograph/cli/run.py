@@ -16,9 +16,9 @@ from heliograph.cli.spark import SparkKeys, parse_spark
 from heliograph.config.listeners import choose_listener
 from heliograph.config.mirror import load_mirror
 from heliograph.config.providers import resolve
-from heliograph.control.reports import REPORTS
-from heliograph.control.supervisor import Supervisor, dedicated_connectors
+from heliograph.connect.supervisor import Supervisor, dedicated_connectors
 from heliograph.errors import ConfigError
+from heliograph.observe.reports import REPORTS
 
 if TYPE_CHECKING:
     from heliograph.web.server import Server

@@ -6,7 +6,7 @@ from typing import Any
 
 from heliograph.cli.rest import ConnectApi
 from heliograph.config.validate import find_plugin
-from heliograph.control.connect import RunState
+from heliograph.connect.herder import RunState
 
 _TRACE_SHOWN = 160
 

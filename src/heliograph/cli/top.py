@@ -25,7 +25,7 @@ from heliograph.cli.credentials import Asked, asks_a_worker
 from heliograph.cli.rest import ConnectApi, NobodyAnswers
 from heliograph.cli.top_board import Board, Key, Look, number, objects, split_keys
 from heliograph.cli.top_screen import draw, draw_once
-from heliograph.control.connect import RestError
+from heliograph.connect.herder import RestError
 from heliograph.errors import MirrorError
 
 _PATIENCE = timedelta(seconds=10)

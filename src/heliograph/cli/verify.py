@@ -16,10 +16,10 @@ from heliograph.cli.flows import select_flows
 from heliograph.cli.spark import SparkKeys, parse_spark
 from heliograph.config.flow import FlowConfig
 from heliograph.config.mirror import load_mirror
-from heliograph.control.reports import REPORTS
 from heliograph.errors import ClusterUnreachable, MirrorError
-from heliograph.recovery.verify import Progress, verify_flow
-from heliograph.recovery.verify_report import PartitionResult, Report, keep_report
+from heliograph.observe.reports import REPORTS
+from heliograph.verify.flow import Progress, verify_flow
+from heliograph.verify.report import PartitionResult, Report, keep_report
 
 _EXIT_CODES = {True: 0, False: 1, None: 2}
 _COULD_NOT_TELL = 2

@@ -19,10 +19,10 @@ from heliograph.config.connectors import (
 from heliograph.config.fields import Part
 from heliograph.config.flow import FlowConfig
 from heliograph.config.listeners import read_listener
-from heliograph.control.reports import REPORTS
-from heliograph.control.supervisor import Supervisor
-from heliograph.control.worker import Worker
+from heliograph.connect.supervisor import Supervisor
+from heliograph.connect.worker import Worker
 from heliograph.errors import ConfigError
+from heliograph.observe.reports import REPORTS
 from heliograph.web.app import make_app
 from heliograph.web.server import make_server
 from heliograph.web.shapes import version

@@ -23,7 +23,7 @@ from heliograph.client.mirror import Where, client_endpoint, client_naming
 from heliograph.client.passage import Passage
 from heliograph.client.places import Plan, Stream, refuse_same_names
 from heliograph.client.watch import Pulse, Watch, answers
-from heliograph.config import settings_connector as settings
+from heliograph.config.settings_connector import ConnectorSettings
 from heliograph.errors import (
     ClusterUnreachable,
     ConfigError,
@@ -32,7 +32,7 @@ from heliograph.errors import (
     MirrorError,
     NotTranslated,
 )
-from heliograph.kafka.consumer import SESSION_TIMEOUT, Member, Record
+from heliograph.groups.consumer import SESSION_TIMEOUT, Member, Record
 from heliograph.model import Endpoint, TopicPartition
 from heliograph.policy.naming import DefaultNaming, NamingPolicy, runs_topic
 
@@ -488,5 +488,5 @@ def _endpoint(alias: str, where: Where) -> Endpoint:
 
 def _naming(naming: NamingPolicy | str | None) -> NamingPolicy:
     if isinstance(naming, str):
-        return client_naming({settings.REPLICATION_POLICY_CLASS.name: naming})
+        return client_naming({ConnectorSettings.replication_policy_class.name: naming})
     return naming or DefaultNaming()

@@ -12,18 +12,18 @@ from datetime import timedelta
 from types import TracebackType
 from typing import Self, TypeAlias
 
-from heliograph.config import settings_connector as settings
 from heliograph.config.clients import endpoint, strip_prefix
 from heliograph.config.flow import read_policy
 from heliograph.config.settings import CLIENT_KEYS
+from heliograph.config.settings_connector import ConnectorSettings
 from heliograph.errors import CorruptRecord, NotMirrored
-from heliograph.kafka.append import Row
 from heliograph.kafka.cluster import Cluster, patiently
-from heliograph.kafka.rows import read_partitions
 from heliograph.model import Endpoint, TopicPartition
 from heliograph.policy import topology
 from heliograph.policy.naming import DefaultNaming, NamingPolicy, naming_for, runs_topic
 from heliograph.policy.runs import RunMap, read_run_maps
+from heliograph.tables.append import Row
+from heliograph.tables.rows import read_partitions
 from heliograph.wire.mirror_records import Checkpoint, decode_checkpoint
 
 PATIENCE = timedelta(seconds=30)
@@ -65,7 +65,7 @@ class MirrorClient:
         if isinstance(bootstrap_servers, str):
             bootstrap_servers = client_endpoint({"bootstrap.servers": bootstrap_servers}, "admin.")
         if isinstance(naming, str):
-            naming = client_naming({settings.REPLICATION_POLICY_CLASS.name: naming})
+            naming = client_naming({ConnectorSettings.replication_policy_class.name: naming})
         self.naming: NamingPolicy = DefaultNaming() if naming is None else naming
         self._patience = patience
         self._admin = Cluster(bootstrap_servers)
@@ -247,16 +247,16 @@ def client_endpoint(properties: Mapping[str, str], prefix: str) -> Endpoint:
     client = {key: properties[key] for key in properties if key in _OWN_KEYS}
     own = strip_prefix(properties, prefix)
     client |= {key: own[key] for key in own if key in _OWN_KEYS}
-    alias = settings.TARGET_CLUSTER_ALIAS.read(properties)
+    alias = ConnectorSettings.target_cluster_alias.read(properties)
     return endpoint(client, alias, _CLIENT_ID, file="", prefix="")
 
 
 def client_naming(properties: Mapping[str, str]) -> NamingPolicy:
     return naming_for(
         read_policy(properties),
-        settings.REPLICATION_POLICY_SEPARATOR.read(properties),
-        settings.INTERNAL_SEPARATOR_ENABLED.read(properties),
-        properties.get(settings.SOURCE_CLUSTER_ALIAS.name),
+        ConnectorSettings.replication_policy_separator.read(properties),
+        ConnectorSettings.replication_policy_internal_topic_separator_enabled.read(properties),
+        properties.get(ConnectorSettings.source_cluster_alias.name),
     )
 
 

@@ -18,9 +18,9 @@ from heliograph.client.places import (
     select_further,
 )
 from heliograph.errors import DeadlinePassed, KafkaFault, NotMirrored
+from heliograph.groups.admin import Committed, commit_offsets, fetch_committed, list_groups
+from heliograph.groups.consumer import leave_group
 from heliograph.kafka.cluster import Cluster, patiently
-from heliograph.kafka.consumer import leave_group
-from heliograph.kafka.groups import Committed, commit_offsets, fetch_committed, list_groups
 from heliograph.kafka.offsets import EARLIEST, LATEST, list_offsets
 from heliograph.model import Endpoint, TopicPartition
 from heliograph.policy.checkpoints import refusal_to_sync

@@ -12,11 +12,11 @@ from datetime import timedelta
 
 from heliograph.client.places import Left
 from heliograph.errors import ClusterUnreachable, CorruptRecord, KafkaFault, MirrorError
+from heliograph.groups.admin import fetch_committed
 from heliograph.kafka.cluster import Cluster
-from heliograph.kafka.follow import FollowedTopic
-from heliograph.kafka.groups import fetch_committed
 from heliograph.model import Endpoint, TopicPartition
 from heliograph.policy.runs import RunMap, apply_rows
+from heliograph.tables.follow import FollowedTopic
 
 log = logging.getLogger(__name__)
 

@@ -14,19 +14,20 @@ from heliograph.config.precedence import CLASS_NAMES, CLASSES, with_new_names
 from heliograph.config.properties import Origin, Properties, Written, read_json, read_properties
 from heliograph.config.providers import resolve
 from heliograph.config.settings import fields_of
-from heliograph.config.settings_checkpoint import EMIT_CHECKPOINTS_ENABLED
-from heliograph.config.settings_connector import CONNECTOR_CLASS, ENABLED
-from heliograph.config.settings_source import EMIT_OFFSET_SYNCS_ENABLED
-from heliograph.config.settings_worker import (
-    CONFIG_STORAGE_TOPIC,
-    GROUP_ID,
-    LISTENERS,
-    OFFSET_STORAGE_FILE,
-    OFFSET_STORAGE_TOPIC,
-    STATUS_STORAGE_TOPIC,
-)
+from heliograph.config.settings_checkpoint import CheckpointSettings
+from heliograph.config.settings_connector import ConnectorSettings
+from heliograph.config.settings_rest import RestSettings
+from heliograph.config.settings_source import SourceSettings
+from heliograph.config.settings_worker import WorkerSettings
 from heliograph.errors import ConfigError
 from heliograph.model import Endpoint
+
+_NEEDED_BY_GROUPS = (
+    WorkerSettings.group_id,
+    WorkerSettings.offset_storage_topic,
+    WorkerSettings.config_storage_topic,
+    WorkerSettings.status_storage_topic,
+)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -94,8 +95,11 @@ def connector_config(
     entries = {"name": Written(name, Origin(file.file, 1, "name"))} | dict(file.entries)
     part = _part(entries, file.file)
     props = with_new_names(entries)
-    if part is Part.CHECKPOINT and ENABLED.read(props):
-        for switch in (EMIT_CHECKPOINTS_ENABLED, EMIT_OFFSET_SYNCS_ENABLED):
+    if part is Part.CHECKPOINT and ConnectorSettings.enabled.read(props):
+        for switch in (
+            CheckpointSettings.emit_checkpoints_enabled,
+            SourceSettings.emit_offset_syncs_enabled,
+        ):
             if not switch.read(props):
                 raise invalid(switch.name, props[switch.name], "true, or remove the connector")
     config = flow_config(
@@ -124,10 +128,9 @@ def load_standalone(path: Path, environment: Mapping[str, str] | None = None) ->
     """Load and check a connect-standalone.properties; a file holds its positions, or it has a topic."""
     file = _read_worker(path, environment)
     props = file.entries
-    if not (props.get(OFFSET_STORAGE_FILE.name) or props.get(OFFSET_STORAGE_TOPIC.name)):
-        raise MissingSetting(
-            file.file, OFFSET_STORAGE_FILE.name, "a standalone worker keeps its positions there"
-        )
+    kept_in = WorkerSettings.offset_storage_file_filename.name
+    if not (props.get(kept_in) or props.get(WorkerSettings.offset_storage_topic.name)):
+        raise MissingSetting(file.file, kept_in, "a standalone worker keeps its positions there")
     return _worker(file, group_id="", client_id="standalone")
 
 
@@ -135,10 +138,10 @@ def load_worker(path: Path, environment: Mapping[str, str] | None = None) -> Wor
     """Load and check a connect-distributed.properties."""
     file = _read_worker(path, environment)
     props = file.entries
-    for needed in (GROUP_ID, OFFSET_STORAGE_TOPIC, CONFIG_STORAGE_TOPIC, STATUS_STORAGE_TOPIC):
+    for needed in _NEEDED_BY_GROUPS:
         if not props.get(needed.name):
             raise MissingSetting(file.file, needed.name, "a distributed worker needs a name for it")
-    group_id = str(props[GROUP_ID.name])
+    group_id = str(props[WorkerSettings.group_id.name])
     return _worker(file, group_id=group_id, client_id=group_id)
 
 
@@ -156,19 +159,18 @@ def _worker(file: Properties, *, group_id: str, client_id: str) -> WorkerConfig:
         file.file,
         endpoint(props, "worker", client_id, file.file, ""),
         group_id,
-        LISTENERS.read(props),
+        RestSettings.listeners.read(props),
         props,
         (*file.warnings, *lint_worker(props)),
     )
 
 
 def _part(props: Mapping[str, str], file: str) -> Part:
-    name = CONNECTOR_CLASS.read(props, file).strip()
+    declared = ConnectorSettings.connector_class
+    name = declared.read(props, file).strip()
     for part, class_name in CLASSES.items():
         # Connect finds a plug-in by its full name, its simple name, or that without "Connector".
         simple = CLASS_NAMES[part]
         if name in (class_name, simple, simple.removesuffix("Connector")):
             return part
-    raise invalid(
-        CONNECTOR_CLASS.name, props[CONNECTOR_CLASS.name], "one of " + ", ".join(CLASSES.values())
-    )
+    raise invalid(declared.name, props[declared.name], "one of " + ", ".join(CLASSES.values()))

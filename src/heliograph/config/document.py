@@ -20,8 +20,8 @@ more exact one wins. `${file:/path:key}`, `${env:NAME}` and `${dir:/path:name}` 
 def document() -> str:
     """Return the page: a table for each family of keys."""
     parts = [_HEAD]
-    for title, fields in FAMILIES:
-        rows = "\n".join(_row(field) for field in fields)
+    for title, settings in FAMILIES:
+        rows = "\n".join(_row(field) for each in settings for field in each.FIELDS)
         parts.append(
             f"## {title}\n\n| key | type | default | read by | meaning |\n|---|---|---|---|---|\n{rows}\n"
         )
@@ -29,9 +29,7 @@ def document() -> str:
 
 
 def _row(field: Field[object]) -> str:
-    readers = (
-        "all connectors" if set(CONNECTORS) <= set(field.belongs) else ", ".join(field.belongs)
-    )
+    readers = "all connectors" if set(CONNECTORS) <= set(field.by) else ", ".join(field.by)
     default = "**required**" if field.required else _default(field)
     meaning = field.doc.replace("|", "\\|")
     return f"| `{field.name}` | {field.kind.name} | {default} | {readers} | {meaning} |"

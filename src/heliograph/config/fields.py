@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
-from typing import Generic, TypeVar
+from typing import Any, ClassVar, Generic, Self, TypeVar, overload
 
 from heliograph.config.mistakes import InvalidSetting, MissingSetting
 from heliograph.config.properties import Written
@@ -13,7 +13,9 @@ from heliograph.config.secrets import HIDDEN, is_secret
 
 _SHOWN = 1000
 
+T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
+E = TypeVar("E", bound=StrEnum)
 
 
 class Part(StrEnum):
@@ -44,22 +46,76 @@ class Kind(Generic[T_co]):
     parse: Callable[[str], T_co]
 
 
-@dataclass(frozen=True, slots=True)
-class Field(Generic[T_co]):
-    """One property. A required one has a default that is never used."""
+class Importance(StrEnum):
+    """How much a key matters, as Connect shows it."""
 
-    name: str
-    kind: Kind[T_co]
-    default: T_co
-    doc: str
-    belongs: tuple[Part, ...] = CONNECTORS
-    required: bool = False
+    HIGH = "HIGH"
+    MEDIUM = "MEDIUM"
+    LOW = "LOW"
+
+
+HIGH, MEDIUM, LOW = Importance.HIGH, Importance.MEDIUM, Importance.LOW
+
+
+@dataclass(frozen=True, slots=True)
+class Heading:
+    """Where Connect's own user interfaces show a key."""
+
+    group: str
+    order: int
+    width: str
+    display_name: str
+
+
+class Field(Generic[T]):
+    """One property, declared as an attribute of a class of settings. A required one has a default that is never used.
+
+    Asked of the class, the attribute is the declaration; asked of settings that were read, it is the value.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        kind: Kind[T],
+        default: T,
+        doc: str,
+        *,
+        by: tuple[Part, ...] = (),
+        required: bool = False,
+        importance: Importance = LOW,
+        heading: Heading | None = None,
+    ) -> None:
+        """Declare it; `by` are its readers, if these are not those of its class."""
+        self.name = name
+        self.kind = kind
+        self.default = default
+        self.doc = doc
+        self.by = by
+        self.required = required
+        self.importance = importance
+        self.heading = heading
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> Self: ...
+
+    @overload
+    def __get__(self, instance: "Settings", owner: type) -> T: ...
+
+    def __get__(self, instance: "Settings | None", owner: type) -> Self | T:
+        """Return the declaration, or the value that was read."""
+        return self if instance is None else instance.value_of(self)
+
+    def __set__(self, instance: "Settings", value: T) -> None:
+        raise AttributeError(f"{self.name} is as it was read")
+
+    def __repr__(self) -> str:
+        return f"Field({self.name})"
 
     @property
     def secret(self) -> bool:
         return self.kind.name == "PASSWORD" or is_secret(self.name)
 
-    def read(self, props: Mapping[str, str], where: str = "") -> T_co:
+    def read(self, props: Mapping[str, str], where: str = "") -> T:
         """Return the typed value of this key; `where` names the file if the key is missing."""
         raw = props.get(self.name)
         if raw is None:
@@ -74,6 +130,47 @@ class Field(Generic[T_co]):
             raise invalid(self.name, raw, str(exc)) from None  # the cause could show a secret
 
 
+class Settings:
+    """The properties that one component reads, typed. A subclass declares them, and who reads them."""
+
+    FIELDS: ClassVar[tuple[Field[Any], ...]] = ()
+
+    def __init_subclass__(cls, *, by: tuple[Part, ...]) -> None:
+        cls.FIELDS = tuple(each for each in vars(cls).values() if isinstance(each, Field))
+        for declared in cls.FIELDS:
+            declared.by = declared.by or by
+
+    def __init__(
+        self,
+        props: Mapping[str, str],
+        where: str = "",
+        instead: Mapping[Field[Any], Any] | None = None,
+    ) -> None:
+        """Read and check all of them but those with a value `instead`; `where` names the file for what is missing."""
+        given = instead or {}
+        self._values: dict[Field[Any], Any] = {
+            declared: given[declared] if declared in given else declared.read(props, where)
+            for declared in self.FIELDS
+        }
+
+    def value_of(self, declared: Field[T]) -> T:
+        value: T = self._values[declared]
+        return value
+
+    def replaced(self, **values: object) -> Self:
+        """Return a copy with other values, by the names of their attributes."""
+        named = {vars(type(self))[name]: value for name, value in values.items()}
+        return type(self)({}, instead=self._values | named)
+
+    def __repr__(self) -> str:
+        return type(self).__name__  # not the values, which may be secrets
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and vars(other) == vars(self)
+
+    __hash__ = None  # type: ignore[assignment]  # settings are compared, and are no keys
+
+
 def invalid(key: str, raw: str, allowed: str) -> InvalidSetting:
     """Make the error for a value, with its origin if it has one and without it if it is secret."""
     secret = is_secret(key)
@@ -85,6 +182,11 @@ def invalid(key: str, raw: str, allowed: str) -> InvalidSetting:
 
 def _shortened(text: str) -> str:
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+
+
+def is_on(switch: bool, interval: timedelta) -> bool:
+    """Whether something is done every now and then; MM2 takes a negative interval as off."""
+    return switch and interval > timedelta(0)
 
 
 def split_list(text: str) -> tuple[str, ...]:
@@ -118,6 +220,12 @@ def one_of(*allowed: str) -> Kind[str]:
         raise NotAllowed("one of " + ", ".join(allowed))
 
     return Kind("STRING", parse)
+
+
+def choice(words: type[E]) -> Kind[E]:
+    """Make a kind of the words of an enum, upper and lower case alike."""
+    parse_word = one_of(*(str(word.value) for word in words)).parse
+    return Kind("STRING", lambda text: words(parse_word(text)))
 
 
 def some_of(*allowed: str) -> Kind[tuple[str, ...]]:

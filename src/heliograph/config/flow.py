@@ -5,14 +5,24 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from heliograph.config import settings_checkpoint as checkpoint
-from heliograph.config import settings_connector as common
-from heliograph.config import settings_own as own
-from heliograph.config import settings_source as source
-from heliograph.config import settings_worker as worker
 from heliograph.config.clients import Role, Side, client_props, endpoint
-from heliograph.config.fields import Field, Part, invalid
+from heliograph.config.fields import Part, invalid
 from heliograph.config.settings import fields_of
+from heliograph.config.settings_checkpoint import CheckpointSettings, HeartbeatSettings
+from heliograph.config.settings_connector import (
+    DEFAULT_POLICY,
+    IDENTITY_POLICY,
+    ConnectorSettings,
+)
+from heliograph.config.settings_own import CopySettings, IsolationLevel, ReadSettings
+from heliograph.config.settings_source import (
+    End,
+    ExactlyOnceSupport,
+    FlowOnlySettings,
+    SourceSettings,
+    TransactionBoundary,
+)
+from heliograph.config.settings_worker import SourceSupport, WorkerSettings
 from heliograph.model import Endpoint, Flow
 
 _IDENTITY = re.compile(
@@ -43,33 +53,9 @@ class StorageTopic:
     file: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class CheckpointConfig:
-    """What the checkpoint connector does; an interval only counts while its switch is on."""
-
-    groups: tuple[str, ...]
-    groups_exclude: tuple[str, ...]
-    refresh_groups_enabled: bool
-    refresh_groups_interval: timedelta
-    emit_enabled: bool
-    emit_interval: timedelta
-    sync_group_offsets_enabled: bool
-    sync_group_offsets_interval: timedelta
-    replication_factor: int
-
-
-@dataclass(frozen=True, slots=True)
-class HeartbeatConfig:
-    """What the heartbeat connector does."""
-
-    emit_enabled: bool
-    emit_interval: timedelta
-    replication_factor: int
-
-
 @dataclass(frozen=True, slots=True, repr=False)
 class FlowConfig:
-    """All settings of one flow. An interval only counts while its switch is on.
+    """All settings of one flow: the clusters, and what each component of it reads.
 
     `policy_class` is MM2's default or identity class by its Java name (other classes that do the same
     are already translated to it), or `package.module:Class`. `connectors` and `worker` hold everything,
@@ -79,48 +65,21 @@ class FlowConfig:
 
     flow: Flow
     connector_name: str
-    enabled: bool
     source: Endpoint
     target: Endpoint
     source_admin: Endpoint
     target_admin: Endpoint
     offset_syncs: Endpoint
-    topics: tuple[str, ...]
-    topics_exclude: tuple[str, ...]
-    policy_class: str
-    separator: str
-    internal_separator_enabled: bool
-    tasks_max: int
-    replication_factor: int
-    admin_timeout: timedelta
-    refresh_topics_enabled: bool
-    refresh_topics_interval: timedelta
-    sync_topic_configs_enabled: bool
-    sync_topic_configs_interval: timedelta
-    config_properties_exclude: tuple[str, ...]
-    use_defaults_from: str
-    sync_topic_acls_enabled: bool
-    sync_topic_acls_interval: timedelta
-    heartbeats_replication_enabled: bool
-    emit_offset_syncs_enabled: bool
-    offset_syncs_location: str
-    offset_syncs_replication_factor: int
-    offset_lag_max: int
-    isolation_level: str
-    auto_offset_reset: str
     offset_storage: StorageTopic
-    offset_flush_interval: timedelta
-    chunk_max_bytes: int
-    partition_fetch_max_bytes: int
-    max_in_flight_requests: int
-    on_loss: str
-    merge_max_bytes: int
-    checkpoints: CheckpointConfig
-    heartbeats: HeartbeatConfig
-    open_transaction_after: timedelta = timedelta(seconds=30)
-    transactions: bool = False
-    commit_interval: timedelta = timedelta(milliseconds=500)
-    target_partitions: str | int = "source"
+    policy_class: str
+    common: ConnectorSettings
+    mirroring: SourceSettings
+    flow_only: FlowOnlySettings
+    checkpoints: CheckpointSettings
+    heartbeats: HeartbeatSettings
+    copying: CopySettings
+    reading: ReadSettings
+    working: WorkerSettings
     positions_group: str | None = None
     spark: Mapping[str, str] = field(default_factory=dict)
     connectors: Mapping[Part, Mapping[str, str]] = field(default_factory=dict)
@@ -139,7 +98,34 @@ class FlowConfig:
     @property
     def internal_separator(self) -> str:
         """What separates the names of internal topics."""
-        return self.separator if self.internal_separator_enabled else "."
+        return (
+            self.common.replication_policy_separator
+            if self.common.replication_policy_internal_topic_separator_enabled
+            else "."
+        )
+
+    @property
+    def transactions(self) -> bool:
+        """Whether tasks write in transactions, because others write to remote topics, too."""
+        return self.working.exactly_once_source_support is SourceSupport.ENABLED
+
+    @property
+    def commit_interval(self) -> timedelta:
+        """How often a transaction ends: by default, and where Connect would per poll, twice a second."""
+        settings = self.flow_only
+        if settings.transaction_boundary is not TransactionBoundary.INTERVAL:
+            return _COMMIT_INTERVAL
+        return settings.transaction_boundary_interval or _COMMIT_INTERVAL
+
+    @property
+    def emits_checkpoints(self) -> bool:
+        """Whether there are checkpoints: MM2 translates nothing without offset syncs."""
+        return self.mirroring.emit_offset_syncs_enabled and self.checkpoints.emits
+
+    @property
+    def syncs_groups(self) -> bool:
+        """Whether groups that are idle on the target are moved there."""
+        return self.emits_checkpoints and self.checkpoints.syncs_groups
 
 
 def flow_config(
@@ -159,113 +145,79 @@ def flow_config(
         connectors.get(part) or next(iter(connectors.values()))
         for part in (Part.SOURCE, Part.CHECKPOINT, Part.HEARTBEAT)
     )
-    flow = Flow(
-        common.SOURCE_CLUSTER_ALIAS.read(props, file), common.TARGET_CLUSTER_ALIAS.read(props, file)
-    )
-    name = common.NAME.read(props, file)
-    ends = _endpoints(props, flow, name, file, prefixes)
-    consumer = client_props(props, "source", "consumer")
-    syncs_on = source.EMIT_OFFSET_SYNCS_ENABLED.read(props)
-    refresh_on, refresh = _every(
-        source.REFRESH_TOPICS_ENABLED, source.REFRESH_TOPICS_INTERVAL, props
-    )
-    configs_on, configs = _every(
-        source.SYNC_TOPIC_CONFIGS_ENABLED, source.SYNC_TOPIC_CONFIGS_INTERVAL, props
-    )
-    acls_on, acls = _every(source.SYNC_TOPIC_ACLS_ENABLED, source.SYNC_TOPIC_ACLS_INTERVAL, props)
-    isolation = own.ISOLATION_LEVEL.read(consumer)
-    if source.EXACTLY_ONCE_SUPPORT.read(props) == "required" and isolation != "read_committed":
-        raise invalid(
-            "isolation.level",
-            consumer["isolation.level"],
-            "read_committed, because exactly.once.support=required",
-        )
+    common = ConnectorSettings(props, file)
+    flow = Flow(common.source_cluster_alias, common.target_cluster_alias)
+    ends = _endpoints(props, flow, common.name, file, prefixes)
+    mirroring = SourceSettings(props)
     return FlowConfig(
         flow=flow,
-        connector_name=name,
-        enabled=common.ENABLED.read(props),
+        connector_name=common.name,
         source=ends["source", "consumer"],
         target=ends["target", "producer"],
         source_admin=ends["source", "admin"],
         target_admin=ends["target", "admin"],
-        offset_syncs=_offset_syncs_end(props, flow, name, file, prefixes),
-        topics=source.TOPICS.read(props),
-        topics_exclude=source.TOPICS_EXCLUDE.read(props),
-        policy_class=read_policy(props),
-        separator=common.REPLICATION_POLICY_SEPARATOR.read(props),
-        internal_separator_enabled=common.INTERNAL_SEPARATOR_ENABLED.read(props),
-        tasks_max=common.TASKS_MAX.read(props),
-        replication_factor=source.REPLICATION_FACTOR_OF_REMOTES.read(props),
-        admin_timeout=common.ADMIN_TIMEOUT.read(props),
-        refresh_topics_enabled=refresh_on,
-        refresh_topics_interval=refresh,
-        sync_topic_configs_enabled=configs_on,
-        sync_topic_configs_interval=configs,
-        config_properties_exclude=source.CONFIG_PROPERTIES_EXCLUDE.read(props),
-        use_defaults_from=source.USE_DEFAULTS_FROM.read(props),
-        sync_topic_acls_enabled=acls_on,
-        sync_topic_acls_interval=acls,
-        heartbeats_replication_enabled=source.HEARTBEATS_REPLICATION_ENABLED.read(props),
-        emit_offset_syncs_enabled=syncs_on,
-        offset_syncs_location=source.OFFSET_SYNCS_LOCATION.read(props),
-        offset_syncs_replication_factor=source.OFFSET_SYNCS_REPLICATION_FACTOR.read(props),
-        offset_lag_max=source.OFFSET_LAG_MAX.read(props),
-        isolation_level=isolation,
-        auto_offset_reset=own.AUTO_OFFSET_RESET.read(consumer),
+        offset_syncs=_offset_syncs_end(props, flow, common.name, file, prefixes),
         offset_storage=offset_storage(worker_props, flow, storage or ends["target", "admin"]),
-        offset_flush_interval=worker.OFFSET_FLUSH_INTERVAL.read(worker_props),
-        chunk_max_bytes=own.CHUNK_MAX_BYTES.read(props),
-        partition_fetch_max_bytes=own.PARTITION_FETCH_MAX_BYTES.read(props),
-        max_in_flight_requests=own.MAX_IN_FLIGHT_REQUESTS.read(props),
-        on_loss=own.ON_LOSS.read(props),
-        merge_max_bytes=own.MERGE_MAX_BYTES.read(props),
-        open_transaction_after=own.OPEN_TRANSACTION_SECONDS.read(props),
-        transactions=worker.EXACTLY_ONCE_SOURCE_SUPPORT.read(worker_props) == "enabled",
-        commit_interval=_commit_interval(props),
-        target_partitions=own.TARGET_PARTITIONS.read(props),
-        checkpoints=_checkpoints(marks, syncs_on),
-        heartbeats=_heartbeats(beats),
+        policy_class=read_policy(props),
+        common=common,
+        mirroring=mirroring,
+        flow_only=FlowOnlySettings(props),
+        checkpoints=CheckpointSettings(marks),
+        heartbeats=HeartbeatSettings(beats),
+        copying=CopySettings(props),
+        reading=_read_reading(props),
+        working=WorkerSettings(worker_props),
         spark={key: str(value) for key, value in props.items() if key.startswith("spark.")},
         connectors=connectors,
         worker=worker_props,
     )
 
 
-def _commit_interval(props: Mapping[str, str]) -> timedelta:
-    """Return how often a transaction ends: by default, and where Connect would per poll, twice a second."""
-    if source.TRANSACTION_BOUNDARY.read(props) != "interval":
-        return _COMMIT_INTERVAL
-    return source.TRANSACTION_BOUNDARY_INTERVAL.read(props) or _COMMIT_INTERVAL
+def _read_reading(props: Mapping[str, str]) -> ReadSettings:
+    consumer = client_props(props, "source", "consumer")
+    reading = ReadSettings(consumer)
+    support = FlowOnlySettings.exactly_once_support.read(props)
+    is_required = support is ExactlyOnceSupport.REQUIRED
+    if is_required and reading.isolation_level is not IsolationLevel.READ_COMMITTED:
+        key = ReadSettings.isolation_level.name
+        allowed = "read_committed, because exactly.once.support=required"
+        raise invalid(key, consumer[key], allowed)
+    return reading
 
 
 def read_policy(props: Mapping[str, str]) -> str:
     """Return the naming policy, with every class known to be MM2's identity under that name."""
-    name = common.REPLICATION_POLICY_CLASS.read(props)
-    if name == common.DEFAULT_POLICY or _PYTHON_CLASS.fullmatch(name):
+    declared = ConnectorSettings.replication_policy_class
+    name = declared.read(props)
+    if name == DEFAULT_POLICY or _PYTHON_CLASS.fullmatch(name):
         return name
     if _IDENTITY.fullmatch(name):
-        return common.IDENTITY_POLICY
+        return IDENTITY_POLICY
     raise invalid(
-        common.REPLICATION_POLICY_CLASS.name,
-        props[common.REPLICATION_POLICY_CLASS.name],
-        f"{common.DEFAULT_POLICY}, {common.IDENTITY_POLICY}, or a policy of your own written in "
+        declared.name,
+        props[declared.name],
+        f"{DEFAULT_POLICY}, {IDENTITY_POLICY}, or a policy of your own written in "
         "Python as package.module:Class (a Java class cannot be loaded)",
     )
 
 
 def offset_storage(worker_props: Mapping[str, str], flow: Flow, where: Endpoint) -> StorageTopic:
-    name = worker.OFFSET_STORAGE_TOPIC.read(worker_props) or f"mm2-offsets.{flow.source}.internal"
-    partitions = worker.OFFSET_STORAGE_PARTITIONS.read(worker_props)
-    replication_factor = worker.OFFSET_STORAGE_REPLICATION_FACTOR.read(worker_props)
-    file = worker.OFFSET_STORAGE_FILE.read(worker_props)
-    return StorageTopic(where, str(name), partitions, replication_factor, file)
+    """Return where positions are kept."""
+    settings = WorkerSettings(worker_props)
+    return StorageTopic(
+        endpoint=where,
+        name=settings.offset_storage_topic or f"mm2-offsets.{flow.source}.internal",
+        partitions=settings.offset_storage_partitions,
+        replication_factor=settings.offset_storage_replication_factor,
+        file=settings.offset_storage_file_filename,
+    )
 
 
 def _check(props: Mapping[str, str], part: Part, file: str) -> None:
     """Read every key that this connector declares, and the combinations that MM2 refuses."""
     for declared in fields_of(part):
         declared.read(props, file)
-    off = source.EMIT_OFFSET_SYNCS_ENABLED
+    off = SourceSettings.emit_offset_syncs_enabled
     if part is Part.SOURCE and not off.read(props):
         for key in props:
             if key.startswith(("offset-syncs.topic.", "offset-syncs-")):
@@ -273,10 +225,15 @@ def _check(props: Mapping[str, str], part: Part, file: str) -> None:
 
 
 def _offset_syncs_end(
-    props: Mapping[str, str], flow: Flow, name: str, file: str, prefixes: Mapping[str, str]
+    props: Mapping[str, str],
+    flow: Flow,
+    name: str,
+    file: str,
+    prefixes: Mapping[str, str],
 ) -> Endpoint:
     """Return how offset syncs are written, on the cluster that `offset-syncs.topic.location` names."""
-    side: Side = "source" if source.OFFSET_SYNCS_LOCATION.read(props) == "source" else "target"
+    location = SourceSettings.offset_syncs_topic_location.read(props)
+    side: Side = "source" if location is End.SOURCE else "target"
     cluster = flow.source if side == "source" else flow.target
     client = client_props(props, side, "producer")
     client_id = f"{flow}|{name}|offset-syncs-{side}-producer"
@@ -293,41 +250,3 @@ def _endpoints(
         client_id = f"{flow}|{name}|{label}"
         found[side, role] = endpoint(client, cluster, client_id, file, prefixes[side])
     return found
-
-
-def _every(
-    switch: Field[bool], interval: Field[timedelta], props: Mapping[str, str]
-) -> tuple[bool, timedelta]:
-    """Return whether and how often; MM2 takes a negative interval as off."""
-    period = interval.read(props)
-    return switch.read(props) and period > timedelta(0), period
-
-
-def _checkpoints(props: Mapping[str, str], syncs_on: bool) -> CheckpointConfig:
-    refresh_on, refresh = _every(
-        checkpoint.REFRESH_GROUPS_ENABLED, checkpoint.REFRESH_GROUPS_INTERVAL, props
-    )
-    emit_on, emit = _every(
-        checkpoint.EMIT_CHECKPOINTS_ENABLED, checkpoint.EMIT_CHECKPOINTS_INTERVAL, props
-    )
-    sync_on, sync = _every(
-        checkpoint.SYNC_GROUP_OFFSETS_ENABLED, checkpoint.SYNC_GROUP_OFFSETS_INTERVAL, props
-    )
-    return CheckpointConfig(
-        groups=checkpoint.GROUPS.read(props),
-        groups_exclude=checkpoint.GROUPS_EXCLUDE.read(props),
-        refresh_groups_enabled=refresh_on,
-        refresh_groups_interval=refresh,
-        emit_enabled=emit_on and syncs_on,
-        emit_interval=emit,
-        sync_group_offsets_enabled=sync_on and emit_on and syncs_on,
-        sync_group_offsets_interval=sync,
-        replication_factor=checkpoint.CHECKPOINTS_REPLICATION_FACTOR.read(props),
-    )
-
-
-def _heartbeats(props: Mapping[str, str]) -> HeartbeatConfig:
-    on, interval = _every(
-        checkpoint.EMIT_HEARTBEATS_ENABLED, checkpoint.EMIT_HEARTBEATS_INTERVAL, props
-    )
-    return HeartbeatConfig(on, interval, checkpoint.HEARTBEATS_REPLICATION_FACTOR.read(props))

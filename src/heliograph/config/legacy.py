@@ -18,8 +18,9 @@ from heliograph.config.precedence import CLASSES
 from heliograph.config.properties import Properties, read_properties
 from heliograph.config.providers import resolve
 from heliograph.config.settings import CLIENT_KEYS
-from heliograph.config.settings_own import AUTO_OFFSET_RESET
-from heliograph.config.settings_security import BOOTSTRAP_SERVERS
+from heliograph.config.settings_own import ReadSettings
+from heliograph.config.settings_security import BootstrapSettings
+from heliograph.config.settings_worker import WorkerSettings
 from heliograph.errors import ConfigError
 
 _GROUP_ID = "group.id"
@@ -28,7 +29,6 @@ _REFRESH = Field(
     MILLISECONDS,
     timedelta(minutes=5),
     "How often the consumer looked for new topics.",
-    (Part.CONSUMER,),
 )
 _NOTHING_BESIDE = {
     "sync.topic.configs.enabled": "false",
@@ -51,7 +51,9 @@ def load_legacy(
     known = os.environ if environment is None else environment
     reads, writes = (resolve(read_properties(file), known) for file in (consumer, producer))
     for file in (reads, writes):
-        _demand(file, BOOTSTRAP_SERVERS.name, "brokers to ask first, as host:port,host:port")
+        _demand(
+            file, BootstrapSettings.servers.name, "brokers to ask first, as host:port,host:port"
+        )
     group = _demand(reads, _GROUP_ID, "the group in which MirrorMaker kept its offsets")
     refresh = max(_REFRESH.read(reads.entries), timedelta(seconds=1))
     props: dict[str, str] = {
@@ -72,13 +74,15 @@ def load_legacy(
         "on.loss": "continue",
         **_NOTHING_BESIDE,
     }
-    props.setdefault(f"source.consumer.{AUTO_OFFSET_RESET.name}", "latest")
-    flow = flow_config({Part.SOURCE: props}, {}, reads.file, {"source": "", "target": ""})
+    props.setdefault(f"source.consumer.{ReadSettings.auto_offset_reset.name}", "latest")
+    worker = {
+        WorkerSettings.offset_flush_interval.name: str(commit_every // timedelta(milliseconds=1))
+    }
+    flow = flow_config({Part.SOURCE: props}, worker, reads.file, {"source": "", "target": ""})
     return replace(
         flow,
         positions_group=str(group),
         offset_storage=replace(flow.offset_storage, endpoint=flow.source_admin),
-        offset_flush_interval=commit_every,
     )
 
 

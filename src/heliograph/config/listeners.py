@@ -7,12 +7,8 @@ from typing import NamedTuple
 
 from heliograph.config.clients import read_tls, strip_prefix
 from heliograph.config.fields import invalid
-from heliograph.config.settings_worker import (
-    LISTENERS,
-    REST_HOST_NAME,
-    REST_PORT,
-    SSL_CLIENT_AUTH,
-)
+from heliograph.config.settings_rest import ClientAuth, RestSettings
+from heliograph.config.settings_worker import WorkerSettings
 from heliograph.errors import ConfigError
 from heliograph.model import Tls
 
@@ -44,10 +40,10 @@ class Listener(NamedTuple):
 
 
 class Https(NamedTuple):
-    """Certificates of the REST API, and whether clients must have one: none, requested, required."""
+    """Certificates of the REST API, and whether clients must have one."""
 
     tls: Tls
-    client_auth: str
+    client_auth: ClientAuth
 
 
 def read_listener(props: Mapping[str, str]) -> Listener:
@@ -55,14 +51,16 @@ def read_listener(props: Mapping[str, str]) -> Listener:
 
     `rest.port` and `rest.host.name`, which Kafka 3 dropped, count where there is no `listeners`.
     """
-    written = props.get(LISTENERS.name)
-    if written is None and REST_PORT.name in props:
-        written = f"http://{REST_HOST_NAME.read(props)}:{REST_PORT.read(props)}"
-    first = LISTENERS.kind.parse(written)[0] if written is not None else LISTENERS.default[0]
+    declared = RestSettings.listeners
+    written = props.get(declared.name)
+    host_name, rest_port = WorkerSettings.rest_host_name, WorkerSettings.rest_port
+    if written is None and rest_port.name in props:
+        written = f"http://{host_name.read(props)}:{rest_port.read(props)}"
+    first = declared.kind.parse(written)[0] if written is not None else declared.default[0]
     found = _URL.fullmatch(first)
     if found is None or int(found["port"]) > 65535:
         raise invalid(
-            LISTENERS.name, written or first, "a URL such as http://127.0.0.1:8083, or http://:8083"
+            declared.name, written or first, "a URL such as http://127.0.0.1:8083, or http://:8083"
         )
     host = found["host"].strip("[]") or _LOOPBACK
     port = int(found["port"])
@@ -98,7 +96,7 @@ def read_https(props: Mapping[str, str]) -> Https:
     As in Connect, one key under `listeners.https.` is enough for the bare `ssl.*` keys not to count.
     """
     own = strip_prefix(props, _HTTPS)
-    client_auth = SSL_CLIENT_AUTH.read(own or props)
+    client_auth = RestSettings.ssl_client_auth.read(own or props)
     return Https(read_tls(own or props), client_auth)
 
 

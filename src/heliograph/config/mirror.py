@@ -15,10 +15,11 @@ from heliograph.config.precedence import connector_props, worker_props
 from heliograph.config.properties import Properties, Written, read_properties
 from heliograph.config.providers import resolve
 from heliograph.config.settings import fields_of
-from heliograph.config.settings_checkpoint import EMIT_CHECKPOINTS_ENABLED
-from heliograph.config.settings_connector import ENABLED
-from heliograph.config.settings_source import EMIT_OFFSET_SYNCS_ENABLED
-from heliograph.config.settings_worker import CLUSTERS, DRIVER
+from heliograph.config.settings_checkpoint import CheckpointSettings
+from heliograph.config.settings_connector import ConnectorSettings
+from heliograph.config.settings_rest import RestSettings
+from heliograph.config.settings_source import SourceSettings
+from heliograph.config.settings_worker import DriverSettings
 from heliograph.model import Flow
 
 
@@ -44,8 +45,8 @@ def load_mirror(path: Path, environment: Mapping[str, str] | None = None) -> Mir
     """Load and check an mm2.properties; ConfigError says the first thing that is wrong with it."""
     written = read_properties(Path(path))
     file = resolve(written, os.environ if environment is None else environment)
-    for field in DRIVER:
-        field.read(file.entries, file.file)
+    DriverSettings(file.entries, file.file)
+    RestSettings(file.entries, file.file)
     clusters = _clusters(file)
     _check_flows(file.entries, clusters)
     flows: list[FlowConfig] = []
@@ -55,12 +56,12 @@ def load_mirror(path: Path, environment: Mapping[str, str] | None = None) -> Mir
     for source, target in permutations(clusters, 2):
         config = _load_flow(file, Flow(source, target))
         others.append(config)
-        if not config.heartbeats.emit_enabled and f"{config.flow}.enabled" not in file.entries:
+        if not config.heartbeats.emits and f"{config.flow}.enabled" not in file.entries:
             continue  # MM2 starts nothing for such a pair, even if a bare `enabled` is true
-        if config.enabled:
+        if config.common.enabled:
             flows.append(config)
             warnings += _checkpoint_warnings(config)
-        elif config.heartbeats.emit_enabled:
+        elif config.heartbeats.emits:
             beating.append(config)
     if not flows:
         pair = f"{clusters[0]}->{clusters[-1]}" if len(clusters) > 1 else "A->B"
@@ -79,18 +80,20 @@ def load_mirror(path: Path, environment: Mapping[str, str] | None = None) -> Mir
 
 
 def _clusters(file: Properties) -> tuple[str, ...]:
-    clusters = tuple(dict.fromkeys(CLUSTERS.read(file.entries, file.file)))
+    declared = DriverSettings.clusters
+    clusters = tuple(dict.fromkeys(declared.read(file.entries, file.file)))
     if not all(clusters):
         raise invalid(
-            CLUSTERS.name, file.entries[CLUSTERS.name], "names separated by commas, such as A, B"
+            declared.name, file.entries[declared.name], "names separated by commas, such as A, B"
         )
     return clusters
 
 
 def _check_flows(props: Mapping[str, Written], clusters: tuple[str, ...]) -> None:
+    enabled = ConnectorSettings.enabled
     for key, value in props.items():
         pair, rest = split_flow_key(key, clusters)
-        if pair is None or rest != ENABLED.name or not ENABLED.read({rest: value}):
+        if pair is None or rest != enabled.name or not enabled.read({rest: value}):
             continue
         if strangers := [alias for alias in pair if alias not in clusters]:
             known = ", ".join(clusters)
@@ -124,6 +127,9 @@ def _checkpoint_warnings(config: FlowConfig) -> list[str]:
     props = config.connectors[Part.CHECKPOINT]
     return [
         f"{value.origin}: {value.origin.key}: {config.flow} writes no checkpoints and syncs no groups"
-        for field in (EMIT_CHECKPOINTS_ENABLED, EMIT_OFFSET_SYNCS_ENABLED)
+        for field in (
+            CheckpointSettings.emit_checkpoints_enabled,
+            SourceSettings.emit_offset_syncs_enabled,
+        )
         if isinstance(value := props.get(field.name), Written) and not field.read(props)
     ]

@@ -5,112 +5,110 @@ from datetime import timedelta
 from heliograph.config.fields import (
     BOOLEAN,
     CLASS,
+    HIGH,
     PATTERNS,
     REPLICATION_FACTOR,
     SECONDS,
     Field,
     Part,
+    Settings,
+    is_on,
 )
 
-_CHECKPOINT = (Part.CHECKPOINT,)
-_HEARTBEAT = (Part.HEARTBEAT,)
 _MIRROR = "org.apache.kafka.connect.mirror."
 
-GROUPS = Field(
-    "groups",
-    PATTERNS,
-    (".*",),
-    "Consumer groups to follow: names or regular expressions.",
-    _CHECKPOINT,
-)
-GROUPS_EXCLUDE = Field(
-    "groups.exclude",
-    PATTERNS,
-    ("console-consumer-.*", "connect-.*", "__.*"),
-    "Consumer groups not to follow, whatever `groups` says.",
-    _CHECKPOINT,
-)
-REFRESH_GROUPS_ENABLED = Field(
-    "refresh.groups.enabled", BOOLEAN, True, "Look for new consumer groups.", _CHECKPOINT
-)
-REFRESH_GROUPS_INTERVAL = Field(
-    "refresh.groups.interval.seconds",
-    SECONDS,
-    timedelta(minutes=10),
-    "How often to look for them.",
-    _CHECKPOINT,
-)
-EMIT_CHECKPOINTS_ENABLED = Field(
-    "emit.checkpoints.enabled", BOOLEAN, True, "Write checkpoints.", _CHECKPOINT
-)
-EMIT_CHECKPOINTS_INTERVAL = Field(
-    "emit.checkpoints.interval.seconds",
-    SECONDS,
-    timedelta(minutes=1),
-    "How often to write them.",
-    _CHECKPOINT,
-)
-SYNC_GROUP_OFFSETS_ENABLED = Field(
-    "sync.group.offsets.enabled",
-    BOOLEAN,
-    False,
-    "Commit translated offsets for groups idle on the target.",
-    _CHECKPOINT,
-)
-SYNC_GROUP_OFFSETS_INTERVAL = Field(
-    "sync.group.offsets.interval.seconds",
-    SECONDS,
-    timedelta(minutes=1),
-    "How often to commit them.",
-    _CHECKPOINT,
-)
-CHECKPOINTS_REPLICATION_FACTOR = Field(
-    "checkpoints.topic.replication.factor",
-    REPLICATION_FACTOR,
-    3,
-    "Replicas of the checkpoints topic.",
-    _CHECKPOINT,
-)
 
-CHECKPOINT: tuple[Field[object], ...] = (
-    GROUPS,
-    GROUPS_EXCLUDE,
-    Field(
+class CheckpointSettings(Settings, by=(Part.CHECKPOINT,)):
+    """What the checkpoint connector takes."""
+
+    groups = Field(
+        "groups",
+        PATTERNS,
+        (".*",),
+        "Consumer groups to follow: names or regular expressions.",
+        importance=HIGH,
+    )
+    groups_exclude = Field(
+        "groups.exclude",
+        PATTERNS,
+        ("console-consumer-.*", "connect-.*", "__.*"),
+        "Consumer groups not to follow, whatever `groups` says.",
+        importance=HIGH,
+    )
+    group_filter_class = Field(
         "group.filter.class",
         CLASS,
         _MIRROR + "DefaultGroupFilter",
         "What decides which groups to follow.",
-        _CHECKPOINT,
-    ),
-    REFRESH_GROUPS_ENABLED,
-    REFRESH_GROUPS_INTERVAL,
-    EMIT_CHECKPOINTS_ENABLED,
-    EMIT_CHECKPOINTS_INTERVAL,
-    SYNC_GROUP_OFFSETS_ENABLED,
-    SYNC_GROUP_OFFSETS_INTERVAL,
-    CHECKPOINTS_REPLICATION_FACTOR,
-)
+    )
+    refresh_groups_enabled = Field(
+        "refresh.groups.enabled", BOOLEAN, True, "Look for new consumer groups."
+    )
+    refresh_groups_interval = Field(
+        "refresh.groups.interval.seconds",
+        SECONDS,
+        timedelta(minutes=10),
+        "How often to look for them.",
+    )
+    emit_checkpoints_enabled = Field(
+        "emit.checkpoints.enabled", BOOLEAN, True, "Write checkpoints."
+    )
+    emit_checkpoints_interval = Field(
+        "emit.checkpoints.interval.seconds",
+        SECONDS,
+        timedelta(minutes=1),
+        "How often to write them.",
+    )
+    sync_group_offsets_enabled = Field(
+        "sync.group.offsets.enabled",
+        BOOLEAN,
+        False,
+        "Commit translated offsets for groups idle on the target.",
+    )
+    sync_group_offsets_interval = Field(
+        "sync.group.offsets.interval.seconds",
+        SECONDS,
+        timedelta(minutes=1),
+        "How often to commit them.",
+    )
+    checkpoints_topic_replication_factor = Field(
+        "checkpoints.topic.replication.factor",
+        REPLICATION_FACTOR,
+        3,
+        "Replicas of the checkpoints topic.",
+    )
 
-EMIT_HEARTBEATS_ENABLED = Field(
-    "emit.heartbeats.enabled", BOOLEAN, True, "Write heartbeats.", _HEARTBEAT
-)
-EMIT_HEARTBEATS_INTERVAL = Field(
-    "emit.heartbeats.interval.seconds",
-    SECONDS,
-    timedelta(seconds=1),
-    "How often to write one.",
-    _HEARTBEAT,
-)
-HEARTBEATS_REPLICATION_FACTOR = Field(
-    "heartbeats.topic.replication.factor",
-    REPLICATION_FACTOR,
-    3,
-    "Replicas of the heartbeats topic.",
-    _HEARTBEAT,
-)
+    @property
+    def refreshes_groups(self) -> bool:
+        """Whether new groups are looked for."""
+        return is_on(self.refresh_groups_enabled, self.refresh_groups_interval)
 
-HEARTBEAT: tuple[Field[object], ...] = (
-    EMIT_HEARTBEATS_ENABLED,
-    EMIT_HEARTBEATS_INTERVAL,
-    HEARTBEATS_REPLICATION_FACTOR,
-)
+    @property
+    def emits(self) -> bool:
+        """Whether checkpoints are written."""
+        return is_on(self.emit_checkpoints_enabled, self.emit_checkpoints_interval)
+
+    @property
+    def syncs_groups(self) -> bool:
+        """Whether groups that are idle on the target are moved there."""
+        return is_on(self.sync_group_offsets_enabled, self.sync_group_offsets_interval)
+
+
+class HeartbeatSettings(Settings, by=(Part.HEARTBEAT,)):
+    """What the heartbeat connector takes."""
+
+    emit_heartbeats_enabled = Field("emit.heartbeats.enabled", BOOLEAN, True, "Write heartbeats.")
+    emit_heartbeats_interval = Field(
+        "emit.heartbeats.interval.seconds", SECONDS, timedelta(seconds=1), "How often to write one."
+    )
+    heartbeats_topic_replication_factor = Field(
+        "heartbeats.topic.replication.factor",
+        REPLICATION_FACTOR,
+        3,
+        "Replicas of the heartbeats topic.",
+    )
+
+    @property
+    def emits(self) -> bool:
+        """Whether heartbeats are written."""
+        return is_on(self.emit_heartbeats_enabled, self.emit_heartbeats_interval)

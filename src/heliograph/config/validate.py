@@ -14,10 +14,10 @@ from heliograph.config.flow import read_policy
 from heliograph.config.mistakes import InvalidSetting
 from heliograph.config.precedence import CLASS_NAMES, CLASSES
 from heliograph.config.secrets import HIDDEN, is_secret
-from heliograph.config.settings_checkpoint import EMIT_CHECKPOINTS_ENABLED
-from heliograph.config.settings_connector import NAME, REPLICATION_POLICY_CLASS
-from heliograph.config.settings_own import ISOLATION_LEVEL
-from heliograph.config.settings_source import EMIT_OFFSET_SYNCS_ENABLED, EXACTLY_ONCE_SUPPORT
+from heliograph.config.settings_checkpoint import CheckpointSettings
+from heliograph.config.settings_connector import ConnectorSettings
+from heliograph.config.settings_own import IsolationLevel, ReadSettings
+from heliograph.config.settings_source import FlowOnlySettings, SourceSettings
 
 Values = Mapping[str, str | None]
 # What a plug-in of the user's could do there, ours cannot.
@@ -117,12 +117,12 @@ def _as_typed(kind: str, raw: str) -> str | None:
 
 def _unusable(field: Field[object], raw: str) -> str | None:
     """Return why a value of the right type cannot be used."""
-    if field is NAME:
+    if field is ConnectorSettings.name:
         if not raw.strip():
             return "String may not be empty"
         if any(ord(letter) < 32 or ord(letter) == 127 for letter in raw):
             return "String may not contain control sequences"
-    if field is REPLICATION_POLICY_CLASS:
+    if field is ConnectorSettings.replication_policy_class:
         try:
             read_policy({field.name: raw})
         except InvalidSetting as exc:
@@ -143,16 +143,24 @@ def _broken_rules(part: Part, config: Values) -> Iterator[tuple[str, str]]:
     if part is Part.SOURCE:
         yield from _broken_source_rules(props)
     if part is Part.CHECKPOINT and props.get("enabled") != "false":
-        for key in (EMIT_OFFSET_SYNCS_ENABLED.name, EMIT_CHECKPOINTS_ENABLED.name):
+        for key in (
+            SourceSettings.emit_offset_syncs_enabled.name,
+            CheckpointSettings.emit_checkpoints_enabled.name,
+        ):
             if props.get(key) == "false":
                 yield key, f"MirrorCheckpointConnector can't run with {key} set to false"
 
 
 def _broken_source_rules(props: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    once, syncs = EXACTLY_ONCE_SUPPORT.name, EMIT_OFFSET_SYNCS_ENABLED.name
+    once = FlowOnlySettings.exactly_once_support.name
+    syncs = SourceSettings.emit_offset_syncs_enabled.name
     consumer = client_props(props, "source", "consumer")
-    isolation = consumer.get(ISOLATION_LEVEL.name, ISOLATION_LEVEL.default)
-    if props.get(once, "").strip().lower() == "required" and isolation != "read_committed":
+    declared = ReadSettings.isolation_level
+    isolation = consumer.get(declared.name, declared.default)
+    if (
+        props.get(once, "").strip().lower() == "required"
+        and isolation != IsolationLevel.READ_COMMITTED
+    ):
         need = "source.consumer.isolation.level=read_committed"
         yield once, f"MirrorSourceConnector needs {need} for that"
     extra = [key for key in props if key.startswith(("offset-syncs.topic.", "offset-syncs-"))]

@@ -15,7 +15,6 @@ from heliograph.copying.buffers import Buffers
 from heliograph.copying.sections import ChunkSection
 from heliograph.errors import CorruptRecord, MirrorError
 from heliograph.kafka.brokers import Brokers
-from heliograph.kafka.faults import LOST_TOPIC, OFFSET_OUT_OF_RANGE, error_name, is_retriable
 from heliograph.kafka.fetch import (
     READ_COMMITTED,
     READ_UNCOMMITTED,
@@ -25,6 +24,7 @@ from heliograph.kafka.fetch import (
     Subject,
 )
 from heliograph.model import StopKind
+from heliograph.net.faults import LOST_TOPIC, OFFSET_OUT_OF_RANGE, error_name, is_retriable
 from heliograph.policy.latency import taken
 from heliograph.wire.fetch_response import Section
 from heliograph.wire.lease_messages import Limits, Share, SlotRead, Stopped

@@ -11,7 +11,6 @@ from uuid import UUID
 from heliograph.copying.comparison import Comparison, ReadBodies
 from heliograph.errors import CorruptRecord, KafkaFault, MirrorError
 from heliograph.kafka.cluster import Cluster
-from heliograph.kafka.faults import LOST_TOPIC, OFFSET_OUT_OF_RANGE, error_name, is_retriable
 from heliograph.kafka.fetch import (
     READ_COMMITTED,
     READ_UNCOMMITTED,
@@ -23,6 +22,7 @@ from heliograph.kafka.offsets import EARLIEST, LATEST, find_offsets, list_offset
 from heliograph.kafka.scan import deliverable
 from heliograph.kafka.tail import Tail, read_bodies, read_tails
 from heliograph.model import Position, StopKind, TopicPartition
+from heliograph.net.faults import LOST_TOPIC, OFFSET_OUT_OF_RANGE, error_name, is_retriable
 from heliograph.wire.fetch_response import Section
 from heliograph.wire.lease_messages import Foreign, Runs, Share, Stopped
 

@@ -25,12 +25,12 @@ from typing import NamedTuple
 from zlib import crc32
 
 from heliograph.errors import ClusterUnreachable, FlowFenced, KafkaFault, MirrorError
-from heliograph.kafka.author import Author
 from heliograph.kafka.cluster import Cluster, patiently
 from heliograph.kafka.fencing import fence_group, is_used_up, open_identity, was_forgotten
 from heliograph.kafka.transactions import NOBODY
 from heliograph.model import ProducerIdentity, TopicPartition
 from heliograph.policy.elapsed import elapsed
+from heliograph.tables.author import Author
 from heliograph.wire.owner_records import Owner
 
 log = logging.getLogger(__name__)

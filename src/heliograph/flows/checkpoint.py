@@ -10,15 +10,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from heliograph.config.flow import FlowConfig
+from heliograph.config.naming import naming_of
 from heliograph.errors import CorruptRecord
-from heliograph.flows.run_reader import RunReader
 from heliograph.flows.schedule import Chore
-from heliograph.flows.source import naming_of
 from heliograph.flows.sync_history import SyncHistories
-from heliograph.kafka.append import Appender
+from heliograph.groups.admin import Committed, fetch_committed, list_groups
 from heliograph.kafka.cluster import Cluster, patiently
-from heliograph.kafka.groups import Committed, fetch_committed, list_groups
-from heliograph.kafka.table import Table
 from heliograph.model import TopicPartition
 from heliograph.policy.checkpoints import (
     downstream_topic,
@@ -28,6 +25,9 @@ from heliograph.policy.checkpoints import (
 )
 from heliograph.policy.filters import NameFilter
 from heliograph.policy.naming import runs_topic
+from heliograph.saved.run_reader import RunReader
+from heliograph.tables.append import Appender
+from heliograph.tables.table import Table
 from heliograph.wire.mirror_records import Checkpoint, decode_checkpoint, encode_checkpoint
 
 log = logging.getLogger(__name__)
@@ -68,7 +68,9 @@ class Checkpointer:
         self._naming = naming_of(config)
         self._runs = RunReader(target, runs_topic(self._naming, config.flow.source))
         self._table = Table(target, self._naming.checkpoints_topic(config.flow.source))
-        self._accepts_topic = NameFilter(config.topics, config.topics_exclude).accepts
+        self._accepts_topic = NameFilter(
+            config.mirroring.topics, config.mirroring.topics_exclude
+        ).accepts
         settings = config.checkpoints
         self._group_names = NameFilter(settings.groups, settings.groups_exclude)
         self._histories = SyncHistories(config)
@@ -80,10 +82,10 @@ class Checkpointer:
 
     def chores(self) -> list[Chore]:
         settings = self._config.checkpoints
-        if not settings.emit_enabled:
+        if not self._config.emits_checkpoints:
             return []
-        chores = [Chore("checkpoints", settings.emit_interval, self.emit)]
-        if settings.refresh_groups_enabled:
+        chores = [Chore("checkpoints", settings.emit_checkpoints_interval, self.emit)]
+        if settings.refreshes_groups:
             refresh = settings.refresh_groups_interval
             chores.append(Chore("groups", refresh, self.refresh_groups, delayed=True))
         return chores
@@ -125,7 +127,9 @@ class Checkpointer:
 
     def emit(self) -> Iterable[str]:
         """Write a checkpoint for every group that went on, or back, since its last one."""
-        is_empty = self._table.ensure(1, self._config.checkpoints.replication_factor)
+        is_empty = self._table.ensure(
+            1, self._config.checkpoints.checkpoints_topic_replication_factor
+        )
         if is_empty or self._appender is None:
             self._take_up()
             self._appender = Appender(self._target, self._table.topic)
@@ -137,7 +141,7 @@ class Checkpointer:
             appender, self._appender = self._appender, None  # one that fails is not used again
             rows = [encode_checkpoint(checkpoint) for checkpoint in outlook.news]
             now = time.time_ns() // 1_000_000
-            appender.append({0: rows}, self._config.admin_timeout, now)
+            appender.append({0: rows}, self._config.common.admin_timeout, now)
             self._appender = appender
             for checkpoint in outlook.news:
                 self.last.setdefault(checkpoint.group, {})[checkpoint.partition] = checkpoint

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from heliograph.config.flow import FlowConfig
 from heliograph.flows.checkpoint import Checkpointer, in_words
 from heliograph.flows.schedule import Chore
+from heliograph.groups.admin import Committed, commit_offsets, fetch_committed, list_groups
 from heliograph.kafka.cluster import Cluster
-from heliograph.kafka.groups import Committed, commit_offsets, fetch_committed, list_groups
 from heliograph.model import TopicPartition
 from heliograph.policy.checkpoints import plan_commits, refusal_to_sync
 from heliograph.wire.mirror_records import Checkpoint
@@ -31,7 +31,7 @@ class GroupSync:
 
     def chores(self) -> list[Chore]:
         settings = self._config.checkpoints
-        if not settings.sync_group_offsets_enabled:
+        if not self._config.syncs_groups:
             return []
         interval = settings.sync_group_offsets_interval
         return [Chore("group offset sync", interval, self.sync, delayed=True)]

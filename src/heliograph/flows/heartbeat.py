@@ -4,11 +4,11 @@ import time
 from collections.abc import Iterable
 
 from heliograph.config.flow import FlowConfig
+from heliograph.config.naming import naming_of
 from heliograph.flows.schedule import Chore
-from heliograph.flows.source import naming_of
-from heliograph.kafka.append import Appender
 from heliograph.kafka.cluster import Cluster
-from heliograph.kafka.table import Table
+from heliograph.tables.append import Appender
+from heliograph.tables.table import Table
 from heliograph.wire.mirror_records import Heartbeat, encode_heartbeat
 
 
@@ -23,7 +23,9 @@ class Heart:
 
     def chores(self) -> list[Chore]:
         beats = self._config.heartbeats
-        return [Chore("heartbeat", beats.emit_interval, self.beat)] if beats.emit_enabled else []
+        return (
+            [Chore("heartbeat", beats.emit_heartbeats_interval, self.beat)] if beats.emits else []
+        )
 
     def close(self) -> None:
         self._target.close()
@@ -32,11 +34,11 @@ class Heart:
         """Write one heartbeat, making the topic if it is not there."""
         appender, self._appender = self._appender, None
         if appender is None:
-            self._table.ensure(1, self._config.heartbeats.replication_factor)
+            self._table.ensure(1, self._config.heartbeats.heartbeats_topic_replication_factor)
             appender = Appender(self._target, self._table.topic)
         flow = self._config.flow
         now = time.time_ns() // 1_000_000
         row = encode_heartbeat(Heartbeat(flow.source, flow.target, now))
-        appender.append({0: [row]}, self._config.admin_timeout, now)
+        appender.append({0: [row]}, self._config.common.admin_timeout, now)
         self._appender = appender  # only one that works is used again
         return ()

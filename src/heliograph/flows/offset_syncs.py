@@ -5,14 +5,15 @@ from collections.abc import Iterable, Mapping
 from datetime import timedelta
 
 from heliograph.config.flow import FlowConfig
+from heliograph.config.naming import naming_of
+from heliograph.config.settings_source import End
 from heliograph.errors import MirrorError
 from heliograph.flows.schedule import Chore
-from heliograph.flows.source import naming_of
-from heliograph.kafka.append import Appender
 from heliograph.kafka.cluster import Cluster
-from heliograph.kafka.table import Table
 from heliograph.model import TopicPartition
 from heliograph.policy.offset_syncs import SyncQueue
+from heliograph.tables.append import Appender
+from heliograph.tables.table import Table
 from heliograph.wire.mirror_records import encode_offset_sync
 
 _TICK = timedelta(seconds=1)
@@ -20,7 +21,7 @@ _TICK = timedelta(seconds=1)
 
 def offset_syncs_topic(config: FlowConfig) -> str:
     """Return the topic's name: it carries the alias of the cluster that it is not on."""
-    on_source = config.offset_syncs_location == "source"
+    on_source = config.mirroring.offset_syncs_topic_location is End.SOURCE
     return naming_of(config).offset_syncs_topic(
         config.flow.target if on_source else config.flow.source
     )
@@ -35,12 +36,12 @@ class OffsetSyncWriter:
         self._table = Table(self._cluster, offset_syncs_topic(config))
         self._appender: Appender | None = None
         self._lock = threading.Lock()
-        self._queue = SyncQueue(config.offset_lag_max)
+        self._queue = SyncQueue(config.mirroring.offset_lag_max)
 
     def chores(self) -> list[Chore]:
-        if not self._config.emit_offset_syncs_enabled:
+        if not self._config.mirroring.emit_offset_syncs_enabled:
             return []
-        flush = self._config.offset_flush_interval
+        flush = self._config.working.offset_flush_interval
         return [
             Chore("offset-syncs", _TICK, self.fire),
             Chore("offset-syncs flush", flush, self.flush, delayed=True),
@@ -84,7 +85,7 @@ class OffsetSyncWriter:
         if due:
             try:
                 rows = [encode_offset_sync(sync) for sync in due]
-                appender.append({0: rows}, self._config.admin_timeout)
+                appender.append({0: rows}, self._config.common.admin_timeout)
             except MirrorError:
                 with self._lock:
                     self._queue.put_back(due)
@@ -94,7 +95,9 @@ class OffsetSyncWriter:
 
     def _ensure(self) -> bool:
         """Make the topic if it is not there; return whether what was written to it is gone."""
-        is_empty = self._table.ensure(1, self._config.offset_syncs_replication_factor)
+        is_empty = self._table.ensure(
+            1, self._config.mirroring.offset_syncs_topic_replication_factor
+        )
         if is_empty:
             with self._lock:
                 self._queue.repeat()

@@ -3,24 +3,23 @@
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import NamedTuple, Protocol
 from uuid import UUID
 
-from heliograph.config.flow import FlowConfig
-from heliograph.errors import KafkaFault
-from heliograph.kafka.cluster import NO_LEADER, Cluster, Topic
-from heliograph.kafka.configs import describe_configs, topic_configs
-from heliograph.kafka.topics import (
+from heliograph.admin.configs import describe_configs, topic_configs
+from heliograph.admin.topics import (
     NewTopic,
     await_topics,
     create_topics,
     grow_topics,
     list_topics,
 )
+from heliograph.config.flow import FlowConfig
+from heliograph.config.naming import naming_of, replicates_of
+from heliograph.errors import KafkaFault
+from heliograph.kafka.cluster import NO_LEADER, Cluster, Topic
 from heliograph.model import TopicPartition
-from heliograph.policy.filters import NameFilter, Skip, reason_to_skip
-from heliograph.policy.naming import NamingPolicy, naming_for
+from heliograph.policy.filters import NameFilter
 from heliograph.policy.topic_configs import creation_configs
 from heliograph.policy.topics import CreateTopic, GrowTopic, own_counts, plan_topics
 
@@ -95,32 +94,6 @@ def _counts(partitions: Iterable[TopicPartition]) -> dict[str, int]:
     return counts
 
 
-def naming_of(config: FlowConfig) -> NamingPolicy:
-    return naming_for(
-        config.policy_class,
-        config.separator,
-        config.internal_separator_enabled,
-        config.flow.source,
-    )
-
-
-def replicates_of(config: FlowConfig) -> Callable[[str], bool]:
-    """Return what decides, by a source topic's name, whether this flow copies it."""
-    skips = skips_of(config)
-    return lambda topic: skips(topic) is None
-
-
-def skips_of(config: FlowConfig) -> Callable[[str], Skip | None]:
-    """Return what tells, by a source topic's name, why this flow does not copy it; None if it does."""
-    return partial(
-        reason_to_skip,
-        accepts=NameFilter(config.topics, config.topics_exclude).accepts,
-        naming=naming_of(config),
-        target_alias=config.flow.target,
-        heartbeats=config.heartbeats_replication_enabled,
-    )
-
-
 def select_topics(config: FlowConfig, topics: Iterable[Topic]) -> dict[str, Topic]:
     """Return the topics this flow copies, by remote name."""
     naming = naming_of(config)
@@ -172,12 +145,12 @@ def route_topics(
     for remote, topic in sorted(selected.items()):
         there = existing.get(remote)
         have = len(there.leaders) if there is not None else 0
-        wanted = len(topic.leaders) if config.target_partitions == "source" else 1
+        wanted = len(topic.leaders) if config.copying.keeps_partitions else 1
         if have < wanted and remote not in reasons:
             reasons[remote] = f"{remote} is not there yet with {wanted} partitions"
         if there is None or not have:
             continue
-        spread = have if config.target_partitions != "source" and have != len(topic.leaders) else 0
+        spread = have if not config.copying.keeps_partitions and have != len(topic.leaders) else 0
         known = topic.partitions if spread else topic.partitions[:have]
         known_limits = limits.get(remote, {})
         limit = int(known_limits.get(_MAX_MESSAGE_BYTES) or _DEFAULT_MAX_MESSAGE_BYTES)
@@ -224,7 +197,7 @@ def plan_remotes(
     """Return what a refresh does to the target's topics. Reads settings of the source, changes nothing."""
     there = {remote: len(topic.leaders) for remote, topic in existing.items()}
     wanted = {remote: len(topic.leaders) for remote, topic in selected.items()}
-    plan = plan_topics(own_counts(wanted, there, config.target_partitions), there)
+    plan = plan_topics(own_counts(wanted, there, config.copying.target_partitions), there)
     creations = {step.topic: step.partitions for step in plan if isinstance(step, CreateTopic)}
     growths = {step.topic: step.partitions for step in plan if isinstance(step, GrowTopic)}
     settings, refused = _creation_configs(
@@ -232,7 +205,7 @@ def plan_remotes(
     )
     # A source topic that is gone by now has no settings, and no remote topic either.
     new = tuple(
-        NewTopic(remote, creations[remote], config.replication_factor, its)
+        NewTopic(remote, creations[remote], config.mirroring.replication_factor, its)
         for remote, its in settings.items()
     )
     return RemotePlan(new, growths, {remote: str(fault) for remote, fault in refused.items()})
@@ -265,10 +238,12 @@ def _creation_configs(
     config: FlowConfig, source: Cluster, missing: Mapping[str, str]
 ) -> tuple[dict[str, dict[str, str]], dict[str, KafkaFault]]:
     """Return the settings of remote topics to be made, and why those of others are not known."""
-    excluded = NameFilter(config.config_properties_exclude, ()).accepts
+    excluded = NameFilter(config.mirroring.config_properties_exclude, ()).accepts
     described = describe_configs(source, missing.values())
     settings = {
-        remote: creation_configs(described.found[name], excluded, config.use_defaults_from)
+        remote: creation_configs(
+            described.found[name], excluded, config.flow_only.use_defaults_from
+        )
         for remote, name in missing.items()
         if name in described.found
     }

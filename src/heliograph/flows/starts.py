@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from heliograph.config.flow import FlowConfig
+from heliograph.config.settings_own import OffsetReset
 from heliograph.flows.source import Route
 from heliograph.kafka.cluster import Cluster, patiently
 from heliograph.kafka.offsets import EARLIEST, LATEST, find_offsets, list_offsets
@@ -131,7 +132,7 @@ def plan_starts(
     begins at its first record, and a new remote topic goes on where the old one was; otherwise the
     old position is kept, at which nobody may go on.
     """
-    goes_on = config.on_loss == "continue"
+    goes_on = config.copying.goes_on_after_loss
     starts = []
     from_reset: list[tuple[Route, Origin]] = []
     to_end: list[tuple[Route, int, Origin]] = []
@@ -151,7 +152,7 @@ def plan_starts(
         latest = [
             route.source
             for route, origin in from_reset
-            if config.auto_offset_reset == "latest" and origin is Origin.FRESH
+            if config.reading.auto_offset_reset is OffsetReset.LATEST and origin is Origin.FRESH
         ]
         earliest = [route.source for route, _ in from_reset if route.source not in latest]
         firsts = patiently(lambda: list_offsets(source, latest, LATEST)) if latest else {}

@@ -7,9 +7,9 @@ from heliograph.config.flow import FlowConfig
 from heliograph.errors import CorruptRecord, MirrorError
 from heliograph.flows.offset_syncs import offset_syncs_topic
 from heliograph.kafka.cluster import Cluster, patiently
-from heliograph.kafka.table import read_rows
 from heliograph.model import TopicPartition
 from heliograph.policy.sync_history import SyncHistory
+from heliograph.tables.table import read_rows
 from heliograph.wire.mirror_records import OffsetSync, decode_offset_sync
 
 

@@ -13,18 +13,20 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from heliograph.config.flow import FlowConfig
+from heliograph.config.naming import naming_of
+from heliograph.config.settings_source import End
 from heliograph.errors import KafkaFault, MirrorError
-from heliograph.flows.owners import OwnerStore
-from heliograph.flows.source import Route, naming_of
+from heliograph.flows.source import Route
 from heliograph.flows.starts import Origin, Start
 from heliograph.flows.sync_history import newest_syncs
 from heliograph.flows.tail_reading import TailReading, compare_tails
+from heliograph.groups.connect_workers import find_workers
 from heliograph.kafka.cluster import Cluster, patiently
-from heliograph.kafka.connect_groups import find_workers
 from heliograph.kafka.offsets import EARLIEST, LATEST, list_offsets
-from heliograph.kafka.table import read_rows
 from heliograph.kafka.tail import read_digests
 from heliograph.model import Position, TopicPartition
+from heliograph.saved.owners import OwnerStore
+from heliograph.tables.table import read_rows
 from heliograph.wire.connect_records import decode_source_key, decode_source_offset
 from heliograph.wire.mirror_records import OffsetSync
 
@@ -124,7 +126,7 @@ def settle_starts(
         return Settled(starts, {})
     syncs = newest_syncs(config)
     elsewhere = None
-    if is_first and config.on_loss != "continue":
+    if is_first and not config.copying.goes_on_after_loss:
         elsewhere = _find_other_name(config, fresh, syncs, source, target)
     if elsewhere is not None:
         barred = {s.route.source: _bar(s, elsewhere) for s in fresh}
@@ -190,7 +192,7 @@ def _find_other_name(
     """Return the proof that these records are on the target under another alias of their source."""
     naming = naming_of(config)
     known = [s for s in starts if s.route.source in syncs]
-    if not known or config.offset_syncs_location != "source":
+    if not known or config.mirroring.offset_syncs_topic_location is not End.SOURCE:
         return None
     by_name: dict[str | None, list[str]] = {}
     for topic in patiently(target.describe):
@@ -364,7 +366,7 @@ def _unsettled(config: FlowConfig, start: Start, trouble: str, held: int, ahead:
         return start
     if held == 0:
         return start
-    if _is_own(start.route) and config.on_loss != "continue":
+    if _is_own(start.route) and not config.copying.goes_on_after_loss:
         return _bar(
             start,
             f"{remote} holds {held} records, and no position of {config.connector_name} for {source} of "

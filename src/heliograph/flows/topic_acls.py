@@ -4,10 +4,10 @@ import logging
 from collections import Counter, defaultdict
 from functools import partial
 
+from heliograph.admin.acls import create_acls, describe_topic_acls
 from heliograph.config.flow import FlowConfig
+from heliograph.config.naming import naming_of, replicates_of
 from heliograph.errors import KafkaFault
-from heliograph.flows.source import naming_of, replicates_of
-from heliograph.kafka.acls import create_acls, describe_topic_acls
 from heliograph.kafka.cluster import Cluster, patiently
 from heliograph.policy.acls import Acl, downstream_acls
 

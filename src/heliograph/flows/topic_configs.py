@@ -5,11 +5,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
+from heliograph.admin.configs import Refusal, alter_configs, describe_configs
 from heliograph.config.flow import FlowConfig
 from heliograph.errors import KafkaFault
 from heliograph.flows.source import select_topics
 from heliograph.kafka.cluster import Cluster, patiently
-from heliograph.kafka.configs import Refusal, alter_configs, describe_configs
 from heliograph.policy.filters import NameFilter
 from heliograph.policy.topic_configs import (
     ConfigChange,
@@ -107,8 +107,8 @@ def _read_pairs(
 
 
 def _planner(config: FlowConfig) -> Callable[[_Pair], list[ConfigChange]]:
-    excluded = NameFilter(config.config_properties_exclude, ()).accepts
-    defaults = config.use_defaults_from
+    excluded = NameFilter(config.mirroring.config_properties_exclude, ()).accepts
+    defaults = config.flow_only.use_defaults_from
     return lambda pair: plan_configs(pair.upstream, pair.downstream, excluded, defaults)
 
 

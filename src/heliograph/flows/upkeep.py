@@ -21,19 +21,19 @@ class TopicUpkeep(Schedule):
         source, target = Cluster(config.source_admin), Cluster(config.target_admin)
         self.syncs = OffsetSyncWriter(config)
         chores = self.syncs.chores()
-        if config.sync_topic_configs_enabled:
+        if config.mirroring.syncs_topic_configs:
             chores.append(
                 Chore(
                     "topic configs",
-                    config.sync_topic_configs_interval,
+                    config.mirroring.sync_topic_configs_interval,
                     lambda: sync_topic_configs(config, source, target),
                 )
             )
-        if config.sync_topic_acls_enabled:
+        if config.mirroring.syncs_topic_acls:
             chores.append(
                 Chore(
                     "topic ACLs",
-                    config.sync_topic_acls_interval,
+                    config.mirroring.sync_topic_acls_interval,
                     lambda: sync_topic_acls(config, source, target),
                 )
             )

@@ -15,8 +15,8 @@ from typing import Generic, TypeVar
 
 from heliograph.errors import KafkaFault, MirrorError
 from heliograph.kafka.cluster import Cluster, Described, open_channel
-from heliograph.kafka.transport import Channel
 from heliograph.model import Endpoint
+from heliograph.net.transport import Channel
 
 log = logging.getLogger(__name__)
 

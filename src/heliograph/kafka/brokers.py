@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 from heliograph.kafka.cluster import Described
-from heliograph.kafka.transport import Channel
 from heliograph.model import Endpoint
+from heliograph.net.transport import Channel
 
 
 class Brokers(Protocol):

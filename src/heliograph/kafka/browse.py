@@ -14,12 +14,12 @@ from kafka.protocol.consumer import FetchRequest
 
 from heliograph.errors import CorruptRecord, KafkaFault
 from heliograph.kafka.cluster import NO_LEADER, Cluster, patiently
-from heliograph.kafka.codecs import misread
-from heliograph.kafka.faults import fault_for
 from heliograph.kafka.fetch import READ_COMMITTED
 from heliograph.kafka.offsets import EARLIEST, LATEST, list_offsets
 from heliograph.kafka.scan import deliverable
 from heliograph.model import TopicPartition
+from heliograph.net.codecs import misread
+from heliograph.net.faults import fault_for
 from heliograph.wire.fetch_response import Section
 from heliograph.wire.record_batch import HEADER_SIZE, MAGIC_AT, next_offset_of, read_header
 from heliograph.wire.records import RawRecord

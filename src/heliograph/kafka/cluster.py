@@ -15,10 +15,10 @@ from uuid import UUID
 from kafka.protocol.metadata import MetadataRequest
 
 from heliograph.errors import ClusterUnreachable, CorruptRecord, DeadlinePassed, KafkaFault
-from heliograph.kafka.codecs import misread
-from heliograph.kafka.faults import LOST_TOPIC, fault_for, network_faults
-from heliograph.kafka.transport import Channel
 from heliograph.model import Endpoint, TopicPartition
+from heliograph.net.codecs import misread
+from heliograph.net.faults import LOST_TOPIC, fault_for, network_faults
+from heliograph.net.transport import Channel
 
 T = TypeVar("T")
 

@@ -22,9 +22,9 @@ from uuid import UUID
 from heliograph.errors import CorruptRecord, KafkaFault, MirrorError
 from heliograph.kafka.brokers import Brokers, await_any
 from heliograph.kafka.cluster import Described
-from heliograph.kafka.faults import LOST_SESSION, fault_for
-from heliograph.kafka.transport import REQUEST_TIMEOUT, Channel, Room, no_room
 from heliograph.model import TopicPartition
+from heliograph.net.faults import LOST_SESSION, fault_for
+from heliograph.net.transport import REQUEST_TIMEOUT, Channel, Room, no_room
 from heliograph.wire.compact import write_uvarint
 from heliograph.wire.fetch_response import Section, decode_response
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
 from heliograph.kafka.cluster import NO_LEADER
-from heliograph.kafka.transport import Part
 from heliograph.model import TopicPartition
+from heliograph.net.transport import Part
 
 _MAX_REQUEST_BYTES = 8 << 20
 _KNOWN_FOR = 5.0  # seconds after an answer for which a broker surely knows the producer

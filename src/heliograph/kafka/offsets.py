@@ -9,10 +9,10 @@ from kafka.protocol.consumer import ListOffsetsRequest
 
 from heliograph.errors import CorruptRecord, KafkaFault, MirrorError
 from heliograph.kafka.cluster import NO_LEADER, Cluster, patiently
-from heliograph.kafka.codecs import misread
-from heliograph.kafka.faults import fault_for
 from heliograph.kafka.fetch import READ_COMMITTED, READ_UNCOMMITTED
 from heliograph.model import TopicPartition
+from heliograph.net.codecs import misread
+from heliograph.net.faults import fault_for
 
 _PAUSE = 0.2
 LATEST: Final = -1

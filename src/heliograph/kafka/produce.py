@@ -22,7 +22,8 @@ from dataclasses import dataclass
 from heliograph.errors import CorruptRecord, FlowFenced, KafkaFault, MirrorError
 from heliograph.kafka.brokers import Brokers, await_any
 from heliograph.kafka.cluster import NO_LEADER, Described
-from heliograph.kafka.faults import (
+from heliograph.kafka.lane import Batches, Lane, Outgoing, Refused, Stored, gather
+from heliograph.net.faults import (
     DUPLICATE_SEQUENCE,
     FENCED,
     LOST_TRANSACTION,
@@ -31,8 +32,7 @@ from heliograph.kafka.faults import (
     error_name,
     is_retriable,
 )
-from heliograph.kafka.lane import Batches, Lane, Outgoing, Refused, Stored, gather
-from heliograph.kafka.transport import REQUEST_TIMEOUT, Channel
+from heliograph.net.transport import REQUEST_TIMEOUT, Channel
 from heliograph.wire.produce_messages import decode_answers, encode_owner, encode_produce
 
 API_KEY = 0

@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 from heliograph.errors import CorruptRecord, DeadlinePassed, KafkaFault
 from heliograph.kafka.cluster import Cluster, patiently
-from heliograph.kafka.faults import OFFSET_OUT_OF_RANGE, fault_for, is_retriable
 from heliograph.kafka.fetch import (
     READ_COMMITTED,
     READ_UNCOMMITTED,
@@ -17,6 +16,7 @@ from heliograph.kafka.fetch import (
 )
 from heliograph.kafka.offsets import EARLIEST, list_offsets
 from heliograph.model import TopicPartition
+from heliograph.net.faults import OFFSET_OUT_OF_RANGE, fault_for, is_retriable
 from heliograph.policy.batches import AbortedTransactions
 from heliograph.wire.fetch_response import Section
 from heliograph.wire.record_batch import (

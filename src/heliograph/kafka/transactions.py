@@ -10,14 +10,14 @@ from kafka.protocol.producer import AddPartitionsToTxnRequest, EndTxnRequest, In
 
 from heliograph.errors import FlowFenced, KafkaFault
 from heliograph.kafka.cluster import Cluster, patiently
-from heliograph.kafka.faults import (
+from heliograph.model import ProducerIdentity, TopicPartition
+from heliograph.net.faults import (
     CONCURRENT_TRANSACTIONS,
     FENCED,
     LOST_TOPIC,
     OPERATION_NOT_ATTEMPTED,
     fault_for,
 )
-from heliograph.model import ProducerIdentity, TopicPartition
 
 T = TypeVar("T")
 

@@ -45,7 +45,7 @@ _ROOMS = ("copying", "kafka", "policy", "recovery", "spark", "wire")
 _ENTRY_POINTS = (
     "heliograph.spark.daemon",
     "heliograph.spark.slice_task",
-    "heliograph.recovery.verify_job",
+    "heliograph.verify.job",
     "cryptography.hazmat.primitives.serialization.pkcs12",
 )
 _STAMP = "heliograph-env.json"

@@ -13,9 +13,8 @@ import tempfile
 from datetime import timedelta
 from pathlib import Path
 
-from pyspark import SparkContext
-
 from heliograph.errors import MirrorError
+from heliograph.spark import privates
 from heliograph.spark.context import open_context, plan_settings
 from heliograph.spark.jvm import SCRIPTED_BY, archive_place, options_place, spark_home
 from heliograph.spark.pythons import python_command
@@ -79,11 +78,14 @@ def _plain_environment() -> dict[str, str]:
 
 def _end_jvm() -> None:
     """End the JVM, which writes the archive at its exit, and wait for that."""
-    gateway = SparkContext._gateway  # noqa: SLF001
+    gateway = privates.known_gateway()
     assert gateway is not None, "a context was opened"
+    process = privates.process_behind(gateway)
+    assert process is not None, "it was started here"
+    assert process.stdin is not None, "by a pipe"
     gateway.shutdown()
-    gateway.proc.stdin.close()  # the JVM lives as long as our end of this pipe
-    gateway.proc.wait(_LIMIT.total_seconds())
+    process.stdin.close()  # the JVM lives as long as our end of this pipe
+    process.wait(_LIMIT.total_seconds())
 
 
 if __name__ == "__main__":

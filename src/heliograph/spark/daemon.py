@@ -5,15 +5,14 @@ Spark runs this as `python -m heliograph.spark.daemon pyspark.worker`, once per 
 
 import gc
 
-from pyspark import daemon, worker
-
 from heliograph.copying import task
+from heliograph.spark import privates
 
-PRELOADED = (task, worker)
+PRELOADED = (task, privates.WORKER)
 _COLLECT_AFTER = 20_000  # objects; our code makes no circles on its way
 
 if __name__ == "__main__":
     gc.set_threshold(_COLLECT_AFTER)
     gc.collect()
     gc.freeze()
-    daemon.manager()
+    privates.run_daemon()

@@ -14,6 +14,7 @@ from py4j.protocol import Py4JError
 from pyspark import SparkContext
 
 from heliograph.errors import MirrorError
+from heliograph.spark import privates
 from heliograph.spark.context import open_context, plan_settings
 from heliograph.spark.cores import GRACE, Cores, describe_shortage
 from heliograph.spark.jvm import SPARK_LOG
@@ -93,7 +94,8 @@ class Engine:
         if context is not None and now - self._counted_at > _COUNT_EVERY:
             self._counted_at = now
             try:
-                self._cores = _count_cores(context)
+                slots, busy = privates.count_slots(context)
+                self._cores = Cores(slots, max(slots - busy, 0))
             except (Py4JError, OSError, AttributeError):
                 self._cores = None  # a context that has just ended; `wait` starts another
         return self._cores
@@ -142,7 +144,7 @@ class Engine:
         """Whether the JVM runs; a driver whose JVM is gone can only end."""
         if not self._opened.done() or self._opened.exception() is not None:
             return True
-        process = getattr(self._opened.result()._gateway, "proc", None)  # noqa: SLF001
+        process = privates.process_of(self._opened.result())
         return process is None or process.poll() is None
 
     def close(self) -> None:
@@ -180,8 +182,7 @@ class Engine:
             return False
         if self._failed_at is not None:
             return time.monotonic() - self._failed_at > _TOLD_FOR
-        context = self._opened.result()
-        return self.alive() and bool(context._jsc.sc().isStopped())  # noqa: SLF001
+        return self.alive() and privates.is_stopped(self._opened.result())
 
     def last_words(self) -> str:
         """Return the end of what Spark wrote to its log."""
@@ -226,10 +227,3 @@ def explain(reason: str) -> str | None:
             f"spark.archives={ENVIRONMENT}.tar.gz#{ENVIRONMENT}"
         )
     return None
-
-
-def _count_cores(context: SparkContext) -> Cores:
-    spark = context._jsc.sc()  # noqa: SLF001
-    slots = spark.maxNumConcurrentTasks(spark.resourceProfileManager().defaultResourceProfile())
-    busy = sum(info.numRunningTasks() for info in spark.statusTracker().getExecutorInfos())
-    return Cores(slots, max(slots - busy, 0))

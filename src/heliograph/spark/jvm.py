@@ -18,16 +18,15 @@ from pathlib import Path
 
 import pyspark
 from py4j.java_gateway import JavaGateway
-from pyspark import SparkConf, SparkContext
-from pyspark.java_gateway import launch_gateway
+from pyspark import SparkConf
 
 from heliograph.errors import MirrorError
+from heliograph.spark import privates
 from heliograph.spark.masters import is_local
 
 SPARK_LOG = "spark.log"
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 MEMORY = "spark.driver.memory"
-_SERVER = "org.apache.spark.api.python.PythonGatewayServer"
 _LENGTH = struct.Struct(">i")
 _LIMIT = timedelta(minutes=2)
 _LOOK_EVERY = 0.01
@@ -66,14 +65,15 @@ def options_place() -> Path:
 
 def open_gateway(conf: SparkConf, settings: Mapping[str, str], scratch: Path) -> JavaGateway:
     """Return the way to a JVM: the one there is, which outlives its contexts, or a new one."""
-    known = SparkContext._gateway  # noqa: SLF001
-    if known is not None and known.proc.poll() is None:
+    known = privates.known_gateway()
+    before = None if known is None else privates.process_behind(known)
+    if before is not None and before.poll() is None:
         return known
     # The JVM and the Python workers below it write errors to a file: what matters of them reaches the
     # driver's own log as one sentence.
     with (scratch / SPARK_LOG).open("ab") as log, _environment(_ENVIRONMENT):
         if not _is_prepared(settings):
-            return launch_gateway(conf, {"stdout": log, "stderr": log})  # type: ignore[no-untyped-call]  # pyspark's own
+            return privates.open_gateway(conf, {"stdout": log, "stderr": log})
         with tempfile.TemporaryDirectory(dir=scratch) as folder:
             told = Path(folder) / "port"
             command = _command(settings)
@@ -81,15 +81,15 @@ def open_gateway(conf: SparkConf, settings: Mapping[str, str], scratch: Path) ->
                 **os.environ,
                 "SPARK_HOME": str(spark_home()),
                 "PYTHONHASHSEED": "0",
-                "_PYSPARK_DRIVER_CONN_INFO_PATH": str(told),
+                privates.CONNECTION_FILE: str(told),
             }
             jvm = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=log, stderr=log, env=environment
             )
             port, secret = _await_server(jvm, told)
-    with _environment({"PYSPARK_GATEWAY_PORT": port, "PYSPARK_GATEWAY_SECRET": secret}):
-        gateway = launch_gateway(conf)  # type: ignore[no-untyped-call]
-    gateway.proc = jvm
+    with _environment({privates.PORT: port, privates.SECRET: secret}):
+        gateway = privates.open_gateway(conf)
+    privates.adopt(gateway, jvm)
     return gateway
 
 
@@ -118,7 +118,7 @@ def _command(settings: Mapping[str, str]) -> list[str]:
         f"-Xmx{settings[MEMORY]}",
         *shlex.split(settings[JAVA_OPTIONS]),
         *("-cp", _class_path()),
-        _SERVER,
+        privates.SERVER,
     ]
 
 

@@ -30,7 +30,7 @@ from starlette.middleware.cors import CORSMiddleware
 from heliograph.config.access import Entry, Password, Role, Token, hash_password, read_entries
 from heliograph.config.fields import split_list
 from heliograph.config.listeners import Listener
-from heliograph.config.settings_worker import ACCESS_FILE, ALLOW_METHODS, ALLOW_ORIGIN
+from heliograph.config.settings_rest import RestSettings
 from heliograph.errors import ConfigError
 from heliograph.web.errors import render
 
@@ -238,14 +238,14 @@ class Gate:
             return render(
                 403,
                 f"{host[:200]} is not a name of this listener, which is for this machine alone. Ask localhost, "
-                f"name it in rest.advertised.host.name, or set {ACCESS_FILE.name}.",
+                f"name it in rest.advertised.host.name, or set {RestSettings.rest_access_file.name}.",
             )
         origin = headers.get("origin")
         if origin is not None and self._is_stranger(origin, host):
             return render(
                 403,
                 f"a page of {origin[:200]} may not ask this. "
-                f"If it should, name it in {ALLOW_ORIGIN.name}.",
+                f"If it should, name it in {RestSettings.access_control_allow_origin.name}.",
             )
         path = scope["path"].rstrip("/") or "/"
         if self._access is None or (path == "/health" and scope["method"] in _READS):
@@ -310,14 +310,15 @@ class Gate:
 
 def guard(app: FastAPI, props: Mapping[str, str], listener: Listener) -> Access | None:
     """Put the gate before an app as these settings say; return who is known, None for everybody."""
-    file = ACCESS_FILE.read(props)
+    settings = RestSettings(props)
+    file = settings.rest_access_file
     access = Access(Path(str(file).strip())) if file else None
-    origins = [origin for origin in split_list(ALLOW_ORIGIN.read(props)) if origin]
+    origins = [origin for origin in split_list(settings.access_control_allow_origin) if origin]
     friends = _pattern(origins) if origins else None
     hosts = own_hosts(listener) if access is None else None
     app.add_middleware(Gate, access=access, friends=friends, hosts=hosts)
     if friends is not None:
-        methods = [method for method in split_list(ALLOW_METHODS.read(props)) if method]
+        methods = [method for method in split_list(settings.access_control_allow_methods) if method]
         app.add_middleware(
             CORSMiddleware,
             allow_origins=["*"] if "*" in origins else [],

@@ -9,8 +9,9 @@ from anyio import CapacityLimiter, to_thread
 from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.responses import JSONResponse
 
-from heliograph.control.connect import Herder, Offset
-from heliograph.control.reports import REPORTS
+from heliograph.connect.herder import Herder, Offset
+from heliograph.observe.looking import PATIENCE
+from heliograph.observe.reports import REPORTS
 from heliograph.web import (
     clusters,
     connectors,
@@ -31,7 +32,7 @@ from heliograph.web.asked import TheHerder
 from heliograph.web.errors import add_error_handlers, render
 from heliograph.web.events import Events
 from heliograph.web.inquiries import FOR_GOOD, Inquiries
-from heliograph.web.looking import FAULTS, PATIENCE, as_a_gateway
+from heliograph.web.looking import FAULTS, as_a_gateway
 from heliograph.web.mirror import Flows
 
 _PROBES = 2  # at a time, on threads that no other route takes away

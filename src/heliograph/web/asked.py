@@ -4,7 +4,7 @@ from typing import Annotated, cast
 
 from fastapi import Depends, Request
 
-from heliograph.control.connect import Herder, RestError
+from heliograph.connect.herder import Herder, RestError
 
 
 async def _herder(request: Request) -> Herder:

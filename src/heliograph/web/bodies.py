@@ -8,7 +8,7 @@ from typing import Annotated, Any, NoReturn
 
 from fastapi import Depends, Request
 
-from heliograph.control.connect import RestError
+from heliograph.connect.herder import RestError
 
 MAX_BODY_BYTES = 1 << 20
 _JSON = "application/json"

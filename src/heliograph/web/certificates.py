@@ -4,8 +4,8 @@ import ssl
 
 from heliograph.config.listeners import Https
 from heliograph.errors import ConfigError
-from heliograph.kafka.ciphers import restrict
-from heliograph.kafka.tls import ContextKeeper, check_store_types, load_chain, load_trusted
+from heliograph.net.ciphers import restrict
+from heliograph.net.tls import ContextKeeper, check_store_types, load_chain, load_trusted
 
 _PREFIX = "listeners.https."
 _VERIFY = {

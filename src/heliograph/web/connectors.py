@@ -7,7 +7,7 @@ from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import JSONResponse
 
 from heliograph.config.secrets import unmask
-from heliograph.control.connect import Config, Herder, RestError, TargetState
+from heliograph.connect.herder import Config, Herder, RestError, TargetState
 from heliograph.web import shapes
 from heliograph.web.asked import WRITES, TheHerder
 from heliograph.web.bodies import Json, config_in, fields_in

@@ -9,7 +9,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
-from heliograph.control.connect import RestError
+from heliograph.connect.herder import RestError
 from heliograph.errors import ConfigError, MirrorError
 
 

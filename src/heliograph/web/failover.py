@@ -21,9 +21,10 @@ from starlette.concurrency import run_in_threadpool
 
 from heliograph.config.access import Role
 from heliograph.config.flow import FlowConfig
-from heliograph.control.connect import RestError
+from heliograph.connect.herder import RestError
 from heliograph.errors import MirrorError
-from heliograph.recovery.failover import (
+from heliograph.failover.documents import failover_json, report_json
+from heliograph.failover.failover import (
     FailoverPlan,
     FailoverReport,
     Objection,
@@ -31,7 +32,6 @@ from heliograph.recovery.failover import (
     carry_out,
     plan_failover,
 )
-from heliograph.recovery.failover_json import failover_json, report_json
 from heliograph.web.access import who_asks
 from heliograph.web.inquiries import Inquiries
 from heliograph.web.looking import FAULTS, as_a_gateway

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final, Generic, TypeVar
 
-from heliograph.control.connect import RestError
+from heliograph.connect.herder import RestError
 
 T = TypeVar("T")
 

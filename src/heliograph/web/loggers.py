@@ -7,7 +7,7 @@ from typing import Annotated, Any, cast
 
 from fastapi import APIRouter, Depends, Request, Response
 
-from heliograph.control.connect import RestError
+from heliograph.connect.herder import RestError
 from heliograph.web import shapes
 from heliograph.web.bodies import Json, config_in
 

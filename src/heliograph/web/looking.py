@@ -1,19 +1,21 @@
-"""How a request looks at a cluster: over connections of its own, for some seconds, and not too many at once."""
+"""Requests that look at a cluster: their parameters, not too many at once, and what is answered if it does not."""
 
 from collections.abc import AsyncIterator, Iterator
-from contextlib import closing, contextmanager
-from datetime import timedelta
+from contextlib import contextmanager
 from typing import Annotated, Any, Final
 
 from fastapi import Depends, Path, Query, Request
 
-from heliograph.control.connect import RestError
-from heliograph.errors import ClusterUnreachable, CorruptRecord, DeadlinePassed, KafkaFault
-from heliograph.kafka.cluster import Cluster
-from heliograph.model import Endpoint
+from heliograph.connect.herder import RestError
+from heliograph.errors import (
+    ClusterUnreachable,
+    CorruptRecord,
+    DeadlinePassed,
+    KafkaFault,
+    NotThere,
+)
 from heliograph.web import shapes
 
-PATIENCE: Final = timedelta(seconds=5)
 _AT_ONCE: Final = 16  # of the 40 threads that answer requests: those who ask no cluster never wait
 
 FAULTS: dict[int | str, dict[str, Any]] = {
@@ -46,24 +48,13 @@ LOOKS = [Depends(_one_of_few)]
 
 
 @contextmanager
-def look_at(endpoint: Endpoint, within: timedelta = PATIENCE) -> Iterator[Cluster]:
-    """Open a cluster that answers, for one answer; what goes wrong with it is told as a gateway would."""
-    with as_a_gateway(), closing(Cluster(endpoint, within)) as cluster:
-        cluster.describe(())
-        yield cluster
-
-
-@contextmanager
 def as_a_gateway() -> Iterator[None]:
     """Tell what goes wrong with a cluster by the status that a gateway would have for it."""
     try:
         yield
+    except NotThere as exc:
+        raise RestError(404, str(exc)) from exc
     except (ClusterUnreachable, DeadlinePassed) as exc:
         raise RestError(504, str(exc)) from exc
     except (KafkaFault, CorruptRecord) as exc:
         raise RestError(502, str(exc)) from exc
-
-
-def fits(search: str, name: str) -> bool:
-    """Tell whether a name is one that is searched for."""
-    return search.lower() in name.lower()

@@ -1,47 +1,24 @@
-"""Single records of a cluster, and where one record of a flow went.
+"""The routes of single records of a cluster, and of where one record of a flow went."""
 
-Not of topics where Connect keeps the configs of connectors: there are passwords in them.
-"""
-
-import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Annotated
 
 from fastapi import APIRouter, Query
 
-from heliograph.config.flow import FlowConfig
-from heliograph.config.settings_worker import CONFIG_STORAGE_TOPIC
-from heliograph.control.connect import RestError
-from heliograph.flows.source import naming_of
+from heliograph.config.naming import naming_of
+from heliograph.connect.herder import RestError
 from heliograph.kafka.browse import Browser, Excerpt
-from heliograph.kafka.cluster import Cluster
 from heliograph.model import TopicPartition
+from heliograph.observe.record_view import Messages, holds_configs, view_records
+from heliograph.observe.topic_view import find_runs
 from heliograph.web.clusters import find_cluster
-from heliograph.web.looking import FAULTS, LOOKS, Offset, Partition, TopicInQuery, look_at
+from heliograph.web.looking import FAULTS, LOOKS, Offset, Partition, TopicInQuery, as_a_gateway
 from heliograph.web.mirror import TheFlows, config_of
-from heliograph.web.shown import RecordShown, decoder_of, show_record
-from heliograph.web.topics import runs_of
 
 router = APIRouter(prefix="/api", tags=["messages"])
 
-_CONFIGS_OF_MM2 = re.compile(r"mm2-configs\..*\.internal")
-_USUAL_CONFIGS = "connect-configs"  # as Connect's own file for workers has it
 _INT64_MAX = 2**63 - 1
 _USUALLY = 50
-
-
-@dataclass(frozen=True, slots=True)
-class Messages:
-    """Records of a partition that reaches from `start` to `end`; go on at `next_offset`."""
-
-    topic: str
-    partition: int
-    start: int
-    end: int
-    next_offset: int
-    records: list[RecordShown]
-    troubles: list[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,28 +48,17 @@ def list_messages(
         raise RestError(
             403, f"{topic} holds configs of connectors, and so passwords: see connectors."
         )
-    asked = TopicPartition(topic, partition)
-    with look_at(endpoint) as cluster:
-        _must_exist(cluster, alias, asked)
-        browser = Browser(cluster, asked)
-        found: Excerpt
+
+    def read(browser: Browser) -> Excerpt:
         if offset is not None:
-            found = browser.read_from(offset, limit or _USUALLY)
-        elif time_ms is not None:
-            found = browser.read_since(time_ms, limit or _USUALLY)
-        else:
-            most = last or _USUALLY
-            found = browser.read_last(min(most, limit or most))
-    decode = decoder_of(topic, flows)
-    return Messages(
-        topic,
-        partition,
-        found.start,
-        found.end,
-        found.next_offset,
-        [show_record(record, decode) for record in found.records],
-        list(found.troubles),
-    )
+            return browser.read_from(offset, limit or _USUALLY)
+        if time_ms is not None:
+            return browser.read_since(time_ms, limit or _USUALLY)
+        most = last or _USUALLY
+        return browser.read_last(min(most, limit or most))
+
+    with as_a_gateway():
+        return view_records(endpoint, alias, flows, TopicPartition(topic, partition), read)
 
 
 @router.get("/flows/{flow}/translate", responses=FAULTS, dependencies=LOOKS)
@@ -102,21 +68,6 @@ def translate(
     """Return where an offset of a source topic is on the target; null where no run map tells."""
     config = config_of(known, flow)
     remote = naming_of(config).format_remote_topic(config.flow.source, topic)
-    found = runs_of(known, flow, TopicPartition(topic, partition))
+    with as_a_gateway():
+        found = find_runs(config, known.partitions(flow), TopicPartition(topic, partition))
     return Translated(remote, partition, found.downstream_of(offset) if found else None)
-
-
-def holds_configs(topic: str, flows: Iterable[FlowConfig]) -> bool:
-    """Tell whether a topic, or what it is a copy of, is where configs of connectors are kept."""
-    configs = list(flows)
-    kept = {config.worker.get(CONFIG_STORAGE_TOPIC.name) for config in configs} | {_USUAL_CONFIGS}
-    names = {topic, *(naming_of(config).original_topic(topic) for config in configs)}
-    return not names.isdisjoint(kept) or any(map(_CONFIGS_OF_MM2.fullmatch, names))
-
-
-def _must_exist(cluster: Cluster, alias: str, asked: TopicPartition) -> None:
-    topic = cluster.describe([asked.topic]).get(asked.topic)
-    if topic is None:
-        raise RestError(404, f"There is no topic {asked.topic} on {alias}.")
-    if asked.index >= len(topic.leaders):
-        raise RestError(404, f"There is no partition {asked} on {alias}: count from 0.")

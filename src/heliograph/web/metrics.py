@@ -19,11 +19,11 @@ from prometheus_client import (
     generate_latest,
 )
 
-from heliograph.control.audits import Audits
-from heliograph.control.metrics import LIMITS, Labels, Limits, Observer, Page, Snapshot
-from heliograph.control.reports import Shelf
-from heliograph.control.usage import read_usage
-from heliograph.policy.metrics import BUILD, SNAPSHOT_SECONDS, Kind, Metric
+from heliograph.observe.audits import Audits
+from heliograph.observe.metrics import LIMITS, Labels, Limits, Observer, Page, Snapshot
+from heliograph.observe.metrics_catalog import BUILD, SNAPSHOT_SECONDS, Kind, Metric
+from heliograph.observe.reports import Shelf
+from heliograph.observe.usage import read_usage
 from heliograph.web import shapes
 from heliograph.web.mirror import Flows, TheFlows
 

@@ -5,9 +5,9 @@ from typing import Annotated, Any, Protocol, cast
 from fastapi import APIRouter, Depends, Request
 
 from heliograph.config.flow import FlowConfig
-from heliograph.control.connect import RestError
-from heliograph.control.flow_status import FlowStatus, KeptGroups, PartitionStatus
+from heliograph.connect.herder import RestError
 from heliograph.flows.upkeep import GroupStatus
+from heliograph.observe.flow_status import FlowStatus, KeptGroups, PartitionStatus
 from heliograph.web.events import Event, Events
 
 router = APIRouter(prefix="/api", tags=["flows"])

@@ -11,10 +11,10 @@ from fastapi.responses import StreamingResponse
 from starlette.concurrency import run_in_threadpool
 
 from heliograph.config.access import Role
-from heliograph.control.audits import DrillStatus, VerifyStatus
-from heliograph.control.connect import RestError
-from heliograph.control.metrics import split
-from heliograph.control.watch import FlowLook, Look, Sample, Watch
+from heliograph.connect.herder import RestError
+from heliograph.observe.audits import DrillStatus, VerifyStatus
+from heliograph.observe.metrics import split
+from heliograph.observe.watch import FlowLook, Look, Sample, Watch
 from heliograph.web import shapes
 from heliograph.web.access import who_asks
 from heliograph.web.events import Events

@@ -15,7 +15,7 @@ from importlib.resources.abc import Traversable
 
 from fastapi import APIRouter, Request, Response
 
-from heliograph.control.connect import RestError
+from heliograph.connect.herder import RestError
 
 _TYPES = {
     ".html": "text/html; charset=utf-8",

@@ -8,7 +8,7 @@ from heliograph.config.definitions import definitions
 from heliograph.config.fields import Part
 from heliograph.config.precedence import CLASSES
 from heliograph.config.validate import Values, find_plugin, mistakes, validate
-from heliograph.control.connect import RestError
+from heliograph.connect.herder import RestError
 from heliograph.web import shapes
 from heliograph.web.bodies import Json, config_in
 

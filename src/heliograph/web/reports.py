@@ -5,8 +5,8 @@ from typing import Annotated, Any, cast
 from fastapi import APIRouter, Depends, Request
 from fastapi.responses import Response
 
-from heliograph.control.connect import RestError
-from heliograph.control.reports import NoSuchReport, ReportEntry, ReportTooLarge, Shelf
+from heliograph.connect.herder import RestError
+from heliograph.observe.reports import NoSuchReport, ReportEntry, ReportTooLarge, Shelf
 
 router = APIRouter(prefix="/api/reports", tags=["reports"])
 _NOSNIFF = {"X-Content-Type-Options": "nosniff"}

@@ -8,13 +8,13 @@ from fastapi.responses import JSONResponse
 
 from heliograph.config.fields import Part
 from heliograph.config.validate import find_plugin
-from heliograph.control.connect import Herder, Offset, RestError, TargetState
-from heliograph.errors import ConfigError
-from heliograph.policy.alter_offsets import (
+from heliograph.connect.alter_offsets import (
     check_checkpoint_offset,
     check_heartbeat_offset,
     check_source_offset,
 )
+from heliograph.connect.herder import Herder, Offset, RestError, TargetState
+from heliograph.errors import ConfigError
 from heliograph.web import shapes
 from heliograph.web.asked import TheHerder
 from heliograph.web.bodies import Json, fields_in

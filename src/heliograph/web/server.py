@@ -12,7 +12,8 @@ import uvicorn
 from fastapi import FastAPI
 
 from heliograph.config.listeners import Https, Listener, read_https
-from heliograph.config.settings_worker import ACCESS_FILE, REST_EXTENSION_CLASSES
+from heliograph.config.settings_rest import ClientAuth, RestSettings
+from heliograph.config.settings_worker import WorkerSettings
 from heliograph.errors import ConfigError
 from heliograph.web.access import Access, guard
 from heliograph.web.certificates import server_context
@@ -105,12 +106,13 @@ def make_server(app: FastAPI, listener: Listener, props: Mapping[str, str]) -> S
     """Return a server of this app as the operator's settings say: TLS, logins, pages of other sites."""
     access = guard(app, props, listener)
     https = read_https(props) if listener.is_https else None
-    asked = any("BasicAuth" in name for name in REST_EXTENSION_CLASSES.read(props))
+    extensions = WorkerSettings.rest_extension_classes
+    asked = any("BasicAuth" in name for name in extensions.read(props))
     if access is None and asked:
         log.warning(
             "no login is asked for, because a Java class of %s cannot be loaded; set %s.",
-            REST_EXTENSION_CLASSES.name,
-            ACCESS_FILE.name,
+            extensions.name,
+            RestSettings.rest_access_file.name,
         )
     elif (warning := _exposed(listener, access, https)) is not None:
         log.warning("%s", warning)
@@ -128,9 +130,9 @@ def _exposed(listener: Listener, access: Access | None, https: Https | None) -> 
             if https
             else (f"logins come to {listener.url} unencrypted; listen at https:// instead.")
         )
-    if https is not None and https.client_auth == "required":
+    if https is not None and https.client_auth is ClientAuth.REQUIRED:
         return None
     return (
         f"everybody who reaches {listener.host}:{listener.port} can change what is mirrored, because "
-        f"no login is asked for; set {ACCESS_FILE.name}, or listen at 127.0.0.1."
+        f"no login is asked for; set {RestSettings.rest_access_file.name}, or listen at 127.0.0.1."
     )

@@ -5,7 +5,7 @@ from http import HTTPStatus
 from typing import Any
 
 from heliograph.config.secrets import redact
-from heliograph.control.connect import ConnectorInfo, ConnectorStatus, TaskStatus
+from heliograph.connect.herder import ConnectorInfo, ConnectorStatus, TaskStatus
 
 _KAFKA = "4.3.1"
 

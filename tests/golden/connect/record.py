@@ -23,7 +23,7 @@ from heliograph.embedded.java import find_java
 from heliograph.embedded.nodes import LOG4J, write_properties
 from heliograph.embedded.ports import pick_port
 from heliograph.embedded.processes import spawn, stop
-from tests.clusters import LiveCluster, Outgoing, eventually, start_live_cluster
+from lab.clusters import LiveCluster, Outgoing, eventually, start_live_cluster
 from tests.golden.connect.exchange import Exchange, Names, ask, ask_until
 from tests.golden.connect.story import story
 

@@ -16,7 +16,7 @@ from heliograph.cli.deployments import Step, names_of, plan_step, wait_until_run
 from heliograph.cli.rest import ConnectApi, NobodyAnswers
 from heliograph.cli.standing import Standing, shorten
 from heliograph.config.secrets import HIDDEN
-from heliograph.control.connect import RestError, TargetState
+from heliograph.connect.herder import RestError, TargetState
 from heliograph.embedded.ports import LOOPBACK, pick_port
 from heliograph.errors import ConfigError
 from heliograph.web.app import make_app

@@ -8,7 +8,7 @@ from typer.testing import CliRunner, Result
 from heliograph.cli.connectors import app
 from heliograph.config.access import Entry, Role, hash_password, make_token, put_entry
 from heliograph.config.listeners import parse_listen
-from heliograph.control.connect import RestError
+from heliograph.connect.herder import RestError
 from heliograph.errors import ConfigError
 from heliograph.web.app import make_app
 from heliograph.web.server import make_server

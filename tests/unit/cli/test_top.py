@@ -26,7 +26,7 @@ from heliograph.cli.rest import ConnectApi, NobodyAnswers
 from heliograph.cli.top import Mirror
 from heliograph.cli.top_board import Board, Key, Look, split_keys
 from heliograph.cli.top_screen import draw, draw_once, sparkline
-from heliograph.control.connect import RestError
+from heliograph.connect.herder import RestError
 from heliograph.embedded.ports import LOOPBACK, pick_port
 from heliograph.web.server import Server
 

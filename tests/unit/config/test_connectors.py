@@ -45,15 +45,19 @@ def test_a_connector_of_a_seed_loads(name: str, part: Part) -> None:
 def test_a_source_connector_is_read_as_a_flow() -> None:
     worker = load_worker(SEEDS / "004-connect-distributed.properties")
     flow = load_connector(SEEDS / "004-mm2-msc-source-0.json", worker).config
-    assert (flow.enabled, flow.connector_name, flow.tasks_max) == (True, "mm2-msc-source-0", 2)
-    assert (flow.topics, flow.policy_class) == (("test",), IDENTITY_POLICY)
-    assert not flow.sync_topic_acls_enabled
-    assert not flow.sync_topic_configs_enabled
+    assert (flow.common.enabled, flow.connector_name, flow.common.tasks_max) == (
+        True,
+        "mm2-msc-source-0",
+        2,
+    )
+    assert (flow.mirroring.topics, flow.policy_class) == (("test",), IDENTITY_POLICY)
+    assert not flow.mirroring.syncs_topic_acls
+    assert not flow.mirroring.syncs_topic_configs
     assert (flow.offset_storage.name, flow.offset_storage.replication_factor) == (
         "connect-offsets",
         1,
     )
-    assert flow.offset_flush_interval.total_seconds() == 10
+    assert flow.working.offset_flush_interval.total_seconds() == 10
 
 
 def test_a_connector_without_a_name_has_that_of_its_file() -> None:
@@ -212,9 +216,9 @@ def test_a_checkpoint_connector_that_cannot_work_is_refused_unless_it_is_off(
     with pytest.raises(ConfigError, match=f"{switch}=false: true, or remove the connector"):
         load_connector(file)
     file.write_text(json.dumps(CHECKPOINT | {switch: "false", "enabled": "false"}))
-    assert not load_connector(file).config.enabled
+    assert not load_connector(file).config.common.enabled
     file.write_text(json.dumps(CHECKPOINT | {switch: "true"}))
-    assert load_connector(file).config.checkpoints.emit_enabled
+    assert load_connector(file).config.emits_checkpoints
 
 
 PROVIDER = "org.apache.kafka.common.config.provider.FileConfigProvider"

@@ -50,6 +50,6 @@ def _default(field: Field[object]) -> str:
 @pytest.mark.parametrize(("part", "name", "kind", "default"), _declared())
 def test_key_is_declared_as_mm2_declares_it(part: Part, name: str, kind: str, default: str) -> None:
     field = BY_NAME[name]
-    assert part in field.belongs
+    assert part in field.by
     assert field.kind.name == kind
     assert _default(field) == default.removeprefix("class ")

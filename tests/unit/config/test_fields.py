@@ -21,8 +21,11 @@ from heliograph.config.fields import (
 )
 from heliograph.config.mistakes import InvalidSetting, MissingSetting, UnreadableFile
 from heliograph.config.secrets import is_secret
-from heliograph.config.settings import CONNECTOR_FIELDS, FIELDS, fields_of
-from heliograph.config.settings_connector import NAME, TASKS_MAX
+from heliograph.config.settings import FIELDS, fields_of, names_in
+from heliograph.config.settings_checkpoint import CheckpointSettings, HeartbeatSettings
+from heliograph.config.settings_connector import ConnectorSettings
+from heliograph.config.settings_security import ClientSettings
+from heliograph.config.settings_source import SourceSettings
 
 ROOT = Path(__file__).parents[3]
 
@@ -70,22 +73,22 @@ def test_a_kind_says_what_it_takes(kind: Kind[object], text: str, allowed: str) 
 
 
 def test_an_absent_key_has_its_default_and_a_required_one_is_missed() -> None:
-    assert TASKS_MAX.read({}) == 1
+    assert ConnectorSettings.tasks_max.read({}) == 1
     with pytest.raises(
         MissingSetting, match=r"^c\.json: name is missing: a name for the connector"
     ):
-        NAME.read({}, "c.json")
+        ConnectorSettings.name.read({}, "c.json")
 
 
 def test_a_plain_value_without_origin_can_be_wrong_too() -> None:
     with pytest.raises(InvalidSetting, match=r"^tasks\.max=many: a whole number"):
-        TASKS_MAX.read({"tasks.max": "many"})
+        ConnectorSettings.tasks_max.read({"tasks.max": "many"})
 
 
 def test_every_key_is_declared_once_and_documented_in_a_sentence() -> None:
     names = [field.name for field in FIELDS]
     assert sorted(set(names)) == sorted(names)
-    assert [field.name for field in FIELDS if not (field.doc.endswith(".") and field.belongs)] == []
+    assert [field.name for field in FIELDS if not (field.doc.endswith(".") and field.by)] == []
 
 
 def test_passwords_are_secrets_by_name_too() -> None:
@@ -94,12 +97,15 @@ def test_passwords_are_secrets_by_name_too() -> None:
     assert all(is_secret(name) and is_secret(f"A.{name}") for name in passwords)
 
 
+CONNECTOR_KEYS = names_in(
+    ConnectorSettings, SourceSettings, CheckpointSettings, HeartbeatSettings, ClientSettings
+)
 COUNTS = {Part.SOURCE: 113, Part.CHECKPOINT: 108, Part.HEARTBEAT: 97}
 
 
 @pytest.mark.parametrize(("part", "count"), COUNTS.items())
 def test_a_connector_declares_as_many_keys_as_in_mm2(part: Part, count: int) -> None:
-    declared = [field for field in CONNECTOR_FIELDS if part in field.belongs]
+    declared = [field for field in FIELDS if part in field.by and field.name in CONNECTOR_KEYS]
     assert len(declared) == count
     assert set(declared) <= set(fields_of(part))
 
@@ -130,4 +136,4 @@ def test_errors_pickle(error: Exception) -> None:
 
 def test_a_field_is_secret_by_kind_or_by_name() -> None:
     assert Field("x.token", LIST, (), "A thing.").secret
-    assert not TASKS_MAX.secret
+    assert not ConnectorSettings.tasks_max.secret

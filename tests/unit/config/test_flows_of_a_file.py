@@ -73,7 +73,7 @@ def test_a_pair_may_beat_alone_where_heartbeats_are_off(file: Path) -> None:
 
 def test_switched_off_heartbeats_are_not_emitted(file: Path) -> None:
     flow = load(file, ONE_FLOW + "A->B.emit.heartbeats.enabled=false").flows[0]
-    assert not flow.heartbeats.emit_enabled
+    assert not flow.heartbeats.emits
 
 
 @pytest.mark.parametrize(
@@ -89,8 +89,8 @@ def test_checkpoints_and_groups_stop_with_what_they_need(
     file: Path, text: str, emits: bool
 ) -> None:
     found = load(file, ONE_FLOW + "sync.group.offsets.enabled=true\n" + text)
-    checkpoints = found.flows[0].checkpoints
-    assert (checkpoints.emit_enabled, checkpoints.sync_group_offsets_enabled) == (emits, emits)
+    (flow,) = found.flows
+    assert (flow.emits_checkpoints, flow.syncs_groups) == (emits, emits)
 
 
 def test_groups_are_chosen_by_the_lists_of_the_file(file: Path) -> None:
@@ -103,7 +103,7 @@ def test_groups_are_chosen_by_the_lists_of_the_file(file: Path) -> None:
 def test_topics_are_chosen_by_the_lists_of_the_flow(file: Path) -> None:
     text = ONE_FLOW + "topics=x\nA->B.topics=topic-.*, other\nA->B.topics.exclude=topic-3"
     flow = load(file, text).flows[0]
-    topics = NameFilter(flow.topics, flow.topics_exclude)
+    topics = NameFilter(flow.mirroring.topics, flow.mirroring.topics_exclude)
     assert [t for t in ("topic-1", "topic-2", "topic-3", "other", "x") if topics.accepts(t)] == [
         "topic-1",
         "topic-2",
@@ -113,7 +113,7 @@ def test_topics_are_chosen_by_the_lists_of_the_flow(file: Path) -> None:
 
 def test_an_empty_list_of_topics_copies_nothing(file: Path) -> None:
     flow = load(file, ONE_FLOW + "A->B.topics=").flows[0]
-    topics = NameFilter(flow.topics, flow.topics_exclude)
+    topics = NameFilter(flow.mirroring.topics, flow.mirroring.topics_exclude)
     assert not any(topics.accepts(topic) for topic in ("topic1", "topic2", ""))
 
 
@@ -182,7 +182,7 @@ def test_secrets_are_looked_up_for_use_and_not_for_keeping(file: Path) -> None:
     )
     found = load(file, text, NAME="orders", PASS="hunter2")
     flow = found.flows[0]
-    assert flow.topics == ("orders",)
+    assert flow.mirroring.topics == ("orders",)
     assert flow.worker["ssl.key.password"] == "hunter2"
     assert flow.worker["config.providers"] == "env"
     kept = connector_props(found.written.entries, AB, Part.SOURCE)
@@ -213,7 +213,7 @@ LEVELS = [
 
 @pytest.mark.parametrize(("lines", "level"), LEVELS)
 def test_the_more_exact_isolation_level_counts(file: Path, lines: list[str], level: str) -> None:
-    assert load(file, ONE_FLOW + "\n".join(lines)).flows[0].isolation_level == level
+    assert load(file, ONE_FLOW + "\n".join(lines)).flows[0].reading.isolation_level == level
 
 
 @pytest.mark.parametrize(
@@ -232,7 +232,7 @@ def test_exactly_once_is_required_of_committed_records_only(
         with pytest.raises(ConfigError, match=r"because exactly\.once\.support=required"):
             load(file, ONE_FLOW + text)
     else:
-        assert load(file, ONE_FLOW + text).flows[0].isolation_level == level
+        assert load(file, ONE_FLOW + text).flows[0].reading.isolation_level == level
 
 
 def test_another_mistake_is_told_where_exactly_once_is_right(file: Path) -> None:

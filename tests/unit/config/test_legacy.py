@@ -5,8 +5,8 @@ import pytest
 
 from heliograph.config.flow import FlowConfig
 from heliograph.config.legacy import java_pattern, load_legacy
+from heliograph.config.naming import replicates_of
 from heliograph.errors import ConfigError
-from heliograph.flows.source import replicates_of
 
 CONSUMER = "bootstrap.servers=a:1,b:2\ngroup.id=mirror\nclient.id=mm\n"
 PRODUCER = "bootstrap.servers=c:3\nsecurity.protocol=SSL\n"
@@ -31,22 +31,22 @@ def test_two_files_make_a_flow_with_nothing_beside_the_data(tmp_path: Path) -> N
     assert flow.source.tls is None
     assert flow.positions_group == "mirror"
     assert flow.offset_storage.endpoint == flow.source_admin
-    assert flow.offset_flush_interval == timedelta(seconds=7)
-    assert (flow.target_partitions, flow.auto_offset_reset) == ("target", "latest")
-    assert (flow.replication_factor, flow.on_loss) == (-1, "continue")
-    assert not flow.sync_topic_configs_enabled
-    assert not flow.sync_topic_acls_enabled
-    assert not flow.emit_offset_syncs_enabled
-    assert not flow.checkpoints.emit_enabled
-    assert not flow.heartbeats.emit_enabled
+    assert flow.working.offset_flush_interval == timedelta(seconds=7)
+    assert (flow.copying.target_partitions, flow.reading.auto_offset_reset) == ("target", "latest")
+    assert (flow.mirroring.replication_factor, flow.copying.on_loss) == (-1, "continue")
+    assert not flow.mirroring.syncs_topic_configs
+    assert not flow.mirroring.syncs_topic_acls
+    assert not flow.mirroring.emit_offset_syncs_enabled
+    assert not flow.emits_checkpoints
+    assert not flow.heartbeats.emits
 
 
 def test_what_the_consumer_says_of_its_start_counts(tmp_path: Path) -> None:
     text = CONSUMER + "auto.offset.reset=earliest\nmetadata.max.age.ms=5000\n"
     flow = load(tmp_path, text)
 
-    assert flow.auto_offset_reset == "earliest"
-    assert flow.refresh_topics_interval == timedelta(seconds=5)
+    assert flow.reading.auto_offset_reset == "earliest"
+    assert flow.mirroring.refresh_topics_interval == timedelta(seconds=5)
 
 
 @pytest.mark.parametrize(

@@ -50,10 +50,10 @@ def test_a_seed_loads(name: str, flows: list[str], warnings: int) -> None:
 
 def test_the_old_names_of_a_seed_count() -> None:
     flow = load_mirror(SEEDS / "000-active-to-active.properties").flows[0]
-    assert flow.topics_exclude == (".*[-.]internal", ".*.replica", "__consumer_offsets")
+    assert flow.mirroring.topics_exclude == (".*[-.]internal", ".*.replica", "__consumer_offsets")
     assert flow.checkpoints.groups_exclude == ("console-consumer-.*", "connect-.*", "__.*")
-    assert flow.refresh_topics_interval == timedelta(seconds=10)
-    assert flow.replication_factor == 1
+    assert flow.mirroring.refresh_topics_interval == timedelta(seconds=10)
+    assert flow.mirroring.replication_factor == 1
     assert str(flow.source) == "localhost:9093"
 
 
@@ -61,23 +61,30 @@ def test_a_flow_has_the_defaults_of_mm2_and_ours(file: Path) -> None:
     flow = load(file, ONE_FLOW).flows[0]
     assert flow.flow == Flow("A", "B")
     assert flow.connector_name == "MirrorSourceConnector"
-    assert flow.topics == (".*",)
-    assert flow.topics_exclude == (r"mm2.*\.internal", r".*\.replica", "__.*")
-    assert (flow.policy_class, flow.separator, flow.internal_separator) == (
+    assert flow.mirroring.topics == (".*",)
+    assert flow.mirroring.topics_exclude == (r"mm2.*\.internal", r".*\.replica", "__.*")
+    assert (
+        flow.policy_class,
+        flow.common.replication_policy_separator,
+        flow.internal_separator,
+    ) == (
         DEFAULT_POLICY,
         ".",
         ".",
     )
     assert flow.offset_storage == StorageTopic(flow.target_admin, "mm2-offsets.A.internal", 25, 3)
-    assert flow.offset_flush_interval == timedelta(seconds=5)
-    assert (flow.isolation_level, flow.auto_offset_reset) == ("read_committed", "earliest")
-    assert (flow.chunk_max_bytes, flow.max_in_flight_requests) == (4194304, 5)
-    assert flow.on_loss == "stop"
-    assert flow.open_transaction_after == timedelta(seconds=30)
+    assert flow.working.offset_flush_interval == timedelta(seconds=5)
+    assert (flow.reading.isolation_level, flow.reading.auto_offset_reset) == (
+        "read_committed",
+        "earliest",
+    )
+    assert (flow.copying.chunk_max_bytes, flow.copying.max_in_flight_requests) == (4194304, 5)
+    assert flow.copying.on_loss == "stop"
+    assert flow.copying.open_transaction_after == timedelta(seconds=30)
     assert flow.source.client_id == "A->B|MirrorSourceConnector|replication-consumer"
     assert flow.target_admin.client_id == "A->B|MirrorSourceConnector|replication-target-admin"
-    assert flow.checkpoints.emit_enabled
-    assert not flow.checkpoints.sync_group_offsets_enabled
+    assert flow.emits_checkpoints
+    assert not flow.syncs_groups
 
 
 def test_every_setting_of_ours_can_be_bare_or_for_a_flow(file: Path) -> None:
@@ -86,9 +93,9 @@ def test_every_setting_of_ours_can_be_bare_or_for_a_flow(file: Path) -> None:
         ONE_FLOW + "A->B.on.loss=continue\nmerge.max.bytes=1\nopen.transaction.seconds=-1\n"
         "spark.master=local[2]\nA->B.spark.ui.enabled=false\npartition.fetch.max.bytes=9\n",
     ).flows[0]
-    assert flow.on_loss == "continue"
-    assert flow.open_transaction_after < timedelta(0), "never"
-    assert (flow.merge_max_bytes, flow.partition_fetch_max_bytes) == (1, 9)
+    assert flow.copying.goes_on_after_loss
+    assert flow.copying.open_transaction_after < timedelta(0), "never"
+    assert (flow.copying.merge_max_bytes, flow.copying.partition_fetch_max_bytes) == (1, 9)
     assert flow.spark == {"spark.master": "local[2]", "spark.ui.enabled": "false"}
 
 
@@ -99,7 +106,7 @@ def test_remote_topics_may_keep_their_own_partitions(
     file: Path, text: str, choice: str | int
 ) -> None:
     flow = load(file, f"{ONE_FLOW}A->B.target.partitions={text}\n").flows[0]
-    assert flow.target_partitions == choice
+    assert flow.copying.target_partitions == choice
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "both", ""])
@@ -349,8 +356,8 @@ def test_known_keys_of_every_level_give_no_warning(file: Path) -> None:
         "spark.x=1\nsecurity.protocol=PLAINTEXT\nA->B.use.defaults.from=source\nB.key.converter.x=1\n",
     )
     assert found.warnings == ()
-    assert found.flows[0].isolation_level == "read_uncommitted"
-    assert found.flows[0].use_defaults_from == "source"
+    assert found.flows[0].reading.isolation_level == "read_uncommitted"
+    assert found.flows[0].flow_only.use_defaults_from == "source"
 
 
 SECRET = "hunter2"
@@ -370,7 +377,7 @@ def test_no_secret_is_shown_anywhere(file: Path) -> None:
     )
     shown += f"{flow.worker!r} {flow.source!r} {flow.target!r} {flow.connectors[Part.SOURCE]}"
     assert SECRET not in shown
-    assert flow.topics == (SECRET,)
+    assert flow.mirroring.topics == (SECRET,)
     assert flow.source.sasl is not None
     assert dict(flow.source.sasl.options)["password"] == SECRET
 

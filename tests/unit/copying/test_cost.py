@@ -13,7 +13,7 @@ from heliograph.kafka.lane import Outgoing
 from heliograph.wire.lease_messages import Report, SlotWritten, encode_message
 from heliograph.wire.record_batch import find_batches, last_batch, read_header
 from heliograph.wire.records import encode_body
-from tests.counting import count_calls
+from lab.counting import count_calls
 from tests.unit.copying.lanes import Batches, make_share, make_slot
 from tests.unit.copying.readers import answer_of, reader_of, response_of, section
 from tests.unit.copying.targets import Scene, slow_target

@@ -6,8 +6,8 @@ import pytest
 
 from heliograph.copying.reader import Reader
 from heliograph.copying.sections import ChunkSection
-from heliograph.kafka.faults import OFFSET_OUT_OF_RANGE
 from heliograph.model import StopKind
+from heliograph.net.faults import OFFSET_OUT_OF_RANGE
 from heliograph.wire.lease_messages import Stopped
 from heliograph.wire.records import encode_body
 from tests.unit.copying.lanes import Batches

@@ -22,7 +22,7 @@ from heliograph.wire.lease_messages import (
     Report,
     Welcome,
 )
-from tests.clusters import eventually
+from lab.clusters import eventually
 from tests.unit.copying.targets import WELCOME
 
 

@@ -12,7 +12,7 @@ from heliograph.driving.slices import SliceRunner
 from heliograph.errors import ConfigError
 from heliograph.spark.engine import Engine
 from heliograph.wire.lease_messages import Claim
-from tests.clusters import eventually
+from lab.clusters import eventually
 from tests.unit.driving.engines import FakeEngine, Run
 
 

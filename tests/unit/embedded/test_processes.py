@@ -4,7 +4,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from heliograph.embedded.processes import Process, spawn, stop
-from tests.clusters import eventually
+from lab.clusters import eventually
 
 
 def test_a_process_is_known_until_it_ends_and_is_reaped(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 from heliograph.errors import KafkaFault
 from heliograph.flows.schedule import Chore, ChoreStatus, Schedule, broken_chores
-from tests.clusters import eventually
+from lab.clusters import eventually
 
 SOON = timedelta(milliseconds=20)
 

@@ -6,8 +6,8 @@ from typing import cast
 from uuid import UUID
 
 from heliograph.kafka.cluster import Described, Topic
-from heliograph.kafka.transport import Channel, Part, Room, no_room
 from heliograph.model import Endpoint
+from heliograph.net.transport import Channel, Part, Room, no_room
 
 
 class Pieces:

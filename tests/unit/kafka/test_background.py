@@ -13,7 +13,7 @@ from heliograph.kafka.background import Background, Bell
 from heliograph.kafka.brokers import await_any
 from heliograph.kafka.cluster import Cluster, Described
 from heliograph.model import Endpoint
-from tests.clusters import eventually
+from lab.clusters import eventually
 
 
 @pytest.fixture

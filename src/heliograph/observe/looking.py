@@ -1,0 +1,24 @@
+"""How a cluster is looked at for somebody who waits: over a connection of its own, and for some seconds."""
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from datetime import timedelta
+from typing import Final
+
+from heliograph.kafka.cluster import Cluster
+from heliograph.model import Endpoint
+
+PATIENCE: Final = timedelta(seconds=5)
+
+
+@contextmanager
+def look_at(endpoint: Endpoint, within: timedelta = PATIENCE) -> Iterator[Cluster]:
+    """Open a cluster that answers, for one answer; raises what goes wrong with it."""
+    with closing(Cluster(endpoint, within)) as cluster:
+        cluster.describe(())
+        yield cluster
+
+
+def fits(search: str, name: str) -> bool:
+    """Return whether a name is one that is searched for."""
+    return search.lower() in name.lower()
