@@ -11,6 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from heliograph.config.settings_worker import WorkerSettings
 from heliograph.observe.record_view import holds_configs
 from heliograph.web.app import make_app
 from heliograph.web.server import Server
@@ -40,7 +41,7 @@ def silent() -> Iterator[tuple[str, list[object]]]:
 @pytest.fixture
 def known(tmp_path: Path) -> Known:
     worker = {"config.storage.topic": "our-configs", "offset.storage.topic": "our-offsets"}
-    return Known(configs=[replace(flow_config(tmp_path), worker=worker)])
+    return Known(configs=[replace(flow_config(tmp_path), working=WorkerSettings(worker))])
 
 
 @pytest.fixture

@@ -41,7 +41,7 @@ _LEFT_OUT = (
     "pyarrow/libarrow_python*.so.*.*.*",
     "kafka/cli/*",
 )
-_ROOMS = ("copying", "kafka", "policy", "recovery", "spark", "wire")
+_ROOMS = ("copying", "kafka", "net", "policy", "spark", "verify", "wire")
 _ENTRY_POINTS = (
     "heliograph.spark.daemon",
     "heliograph.spark.slice_task",
