@@ -19,7 +19,7 @@ from heliograph.embedded.cluster import Cluster, start_cluster
 
 T = TypeVar("T")
 
-# ACLs can be made and read, and everybody is still allowed everything.
+# ACLs can be created and read, and everybody is still allowed everything.
 _OPEN_ACLS = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "allow.everyone.if.no.acl.found": "true",
@@ -103,7 +103,7 @@ class LiveCluster:
         return set(self.metadata().topics)
 
     def metadata(self) -> ClusterMetadata:
-        """Return what the cluster says of itself; librdkafka may ask a broker that a test has killed, in vain."""
+        """Return the cluster's metadata; retries, as librdkafka may ask a broker that a test has killed."""
         for _ in range(3):
             with suppress(KafkaException):
                 return self.admin.list_topics(timeout=10)
@@ -125,7 +125,7 @@ class LiveCluster:
         try:
             return [found[p].result(timeout=30).offset for p in sorted(found)]
         except KafkaException:
-            return []  # a topic that is being made: its leader does not know yet
+            return []  # a topic in creation: its leader does not know it yet
 
     def produce(
         self, topic: str, records: Iterable[Outgoing | bytes], **config: object
@@ -180,7 +180,7 @@ def start_live_cluster(
     collector: str | None = None,
     proxied: bool = False,
 ) -> LiveCluster:
-    """Start a cluster of a test's own; the caller stops it."""
+    """Start a cluster for a single test; the caller stops it."""
     settings = {**_OPEN_ACLS, **(config or {})}
     return LiveCluster(
         start_cluster(

@@ -1,4 +1,4 @@
-"""A topic that compaction made holes in."""
+"""A topic with offset gaps left by compaction."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""What is counted instead of timed: what our own client of a test cluster asks, and the calls that work takes."""
+"""Costs that are counted instead of timed: requests of our own client to a test cluster, and function calls."""
 
 import sys
 from collections import Counter
@@ -17,7 +17,7 @@ def endpoint(live: LiveCluster) -> Endpoint:
 
 
 class CountingCluster(Cluster):
-    """Counts requests by API; `newest` holds it to what an older broker would know."""
+    """Counts requests by API; `newest` limits it to what an older broker would know."""
 
     def __init__(self, live: LiveCluster, newest: Mapping[str, int] | None = None) -> None:
         super().__init__(endpoint(live))

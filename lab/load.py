@@ -10,7 +10,7 @@ from lab.clusters import LiveCluster
 
 
 class SteadyLoad:
-    """Produces `rate` numbered records a second, in turn over the partitions, until it is left."""
+    """Produces `rate` numbered records a second, in turn over the partitions, until its context ends."""
 
     def __init__(
         self,

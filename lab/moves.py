@@ -1,4 +1,4 @@
-"""Partitions of a job moved from task to task at will, in place of what their loads ask for."""
+"""Partitions of a job moved from task to task at will, instead of as their loads require."""
 
 from heliograph.driving.job import FlowJob
 from heliograph.driving.loads import Loads
@@ -6,7 +6,7 @@ from heliograph.policy.spread import Plan
 
 
 class Proposal(Loads):
-    """Finds that another spread over the slices would be better."""
+    """Always proposes one given spread over the slices."""
 
     def __init__(self, plan: Plan) -> None:
         super().__init__()
@@ -17,12 +17,12 @@ class Proposal(Loads):
 
 
 def spread(job: FlowJob, plan: Plan) -> None:
-    """Say which slice has which partitions, before there are tasks."""
+    """Set which slice has which partitions, before there are tasks."""
     job._roster.slices = plan
 
 
 def rebalance(job: FlowJob, plan: Plan) -> None:
-    """Have a job move partitions from task to task."""
+    """Make a job move partitions from task to task."""
     job._roster._loads = Proposal(plan)
     job._roster.rebalance()
 

@@ -29,7 +29,7 @@ _INTERNAL_TOPICS = (
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """A MirrorMaker 2 process; `log` has all that it says."""
+    """A MirrorMaker 2 process; `log` has all its output."""
 
     process: Process
     properties: Path

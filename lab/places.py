@@ -1,4 +1,4 @@
-"""Where a consumer goes on: the positions of a source partition beside those of its copy."""
+"""Where a consumer continues: the positions of a source partition next to those of its copy."""
 
 from bisect import bisect_left
 from collections.abc import Iterator
@@ -22,11 +22,11 @@ class Places:
         return self.ahead(upstream, downstream) == 0
 
     def ahead(self, upstream: int, downstream: int) -> int:
-        """Return how many records a consumer skips that goes on downstream; negative if it repeats some."""
+        """Return how many records a consumer that continues downstream skips; negative if it repeats some."""
         return bisect_left(self.downstream, downstream) - bisect_left(self.upstream, upstream)
 
     def wrong(self, runs: RunMap) -> list[str]:
-        """Return what a run map says wrongly of any position on either side, the first few of it."""
+        """Return the first few errors of a run map about positions on either side."""
         return [told for _, told in zip(range(5), self._wrong(runs), strict=False)]
 
     def _wrong(self, runs: RunMap) -> Iterator[str]:

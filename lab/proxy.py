@@ -1,7 +1,7 @@
-"""A network in front of an embedded cluster's brokers that can be made bad: slow, narrow, cut, deaf.
+"""A network in front of an embedded cluster's brokers that can be degraded: slow, narrow, cut, deaf.
 
-What is held back while a line is deaf arrives when it hears again, as TCP repeats what a broken network lost;
-a line that is cut resets its connections, and what was under way on them is gone.
+Data held back while a line is deaf arrives when the line works again, as TCP resends what a broken network lost.
+A line that is cut resets its connections, and data in transit on them is lost.
 """
 
 import asyncio
@@ -28,10 +28,10 @@ _RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """How the network behaves: `delay` one way, `rate` in bytes a second of each direction, what is heard.
+    """How the network behaves: `delay` one way, `rate` in bytes per second per direction, what gets through.
 
-    Without `asks` nothing of the clients reaches the brokers, without `answers` nothing comes back: both
-    accept connections and say nothing. A line that is not `up` resets all connections and refuses new ones.
+    Without `asks` nothing from the clients reaches the brokers, without `answers` nothing comes back: both
+    accept connections and stay silent. A line that is not `up` resets all connections and refuses new ones.
     """
 
     delay: timedelta = timedelta(0)
@@ -55,7 +55,7 @@ class _Way:
     free_at: float = 0.0
 
     def reserve(self, line: Line, size: int) -> float:
-        """Return when `size` bytes that come now have arrived."""
+        """Return when `size` bytes that are sent now will have arrived."""
         now = time.monotonic()
         if line.rate is not None:
             self.free_at = now = max(self.free_at, now) + size / line.rate
@@ -63,7 +63,7 @@ class _Way:
 
 
 class Proxy:
-    """Ports of loopback that lead to other ports of loopback, over one line; a thread of its own."""
+    """Loopback ports that forward to other loopback ports over one line, in a separate thread."""
 
     def __init__(self, routes: Mapping[int, int], line: Line = GOOD) -> None:
         """Take where each port leads to; the ports are open on return unless the line is cut."""
@@ -87,11 +87,11 @@ class Proxy:
 
     @property
     def connections(self) -> int:
-        """How many connections lead through it now."""
+        """How many connections it forwards now."""
         return len(self._connections)
 
     def set_line(self, line: Line) -> None:
-        """Make the network behave so from now on, for connections that exist and for new ones."""
+        """Make the network behave like `line` from now on, for existing and for new connections."""
         self._do(self._set(line))
 
     def reset(self) -> None:
@@ -205,7 +205,7 @@ class Proxy:
 
 
 def _reset(end: asyncio.StreamWriter) -> None:
-    """Close a connection at once; whoever is at its other end is told that it was reset."""
+    """Close a connection at once; its other end sees a reset."""
     if not end.transport.is_closing():
         end.get_extra_info("socket").setsockopt(
             socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE

@@ -1,7 +1,7 @@
 """A standalone Spark cluster of one master and some workers, as an operator of Spark would run it.
 
-Its processes have an environment of their own: a bare Python of our version, no PYTHONPATH, folders
-outside of the source tree. What tasks import of ours must come to them.
+Its processes have a separate environment: a bare Python of our version, no PYTHONPATH, folders
+outside of the source tree. Our modules that tasks import must be shipped to them.
 """
 
 import os
@@ -72,7 +72,7 @@ class StandaloneSpark:
     def kill_worker(self, pid: int) -> None:
         """End a worker as a crash would; its executors see it and end themselves.
 
-        One that is only starting would not: it is waited for.
+        An executor that is still starting would not, so this waits for it first.
         """
         below = children(pid)
         started = [e for e in self.executors() if e in below]
@@ -127,7 +127,7 @@ class StandaloneSpark:
         return self._folder / f"{name}.log"
 
     def _end(self) -> None:
-        """End what was started here, the last first; executors and their Pythons end with their worker."""
+        """Stop what was started here, the last first; executors and their Pythons end with their worker."""
         below = self.executors()
         for process in reversed(self._processes):
             process.terminate()

@@ -1,6 +1,6 @@
 """The fault bench: two clusters of three brokers, a mirror that reaches both through proxies, a load and an account.
 
-Load, watch and account reach the brokers directly: what is cut or delayed is the mirror's way alone.
+Load, watch and account reach the brokers directly: only the mirror's connections are cut or delayed.
 """
 
 import os
@@ -25,13 +25,13 @@ from lab.standalone import StandaloneSpark
 
 SIDES = ("source", "target")
 PARTITIONS = 6
-# What was under way when a process was killed may still arrive: a record that is newer by this many seconds
-# tells that the mirror works again.
+# Records in transit when a process was killed may still arrive: a record that is newer by this many seconds
+# shows that the mirror works again.
 LATER = 1.5
 STARTING = 240
 CLEAN = {"lost": 0, "repeated": 0, "out of order": 0}
-# How long recovery, and then what is left after the load, may take. A worker of Connect that its group lost for a
-# moment waits for scheduled.rebalance.max.delay.ms before it is given its tasks again, 300 s by default.
+# How long recovery may take, and then the rest after the load. A Connect worker that its group lost for a moment
+# waits for scheduled.rebalance.max.delay.ms before it gets its tasks again, 300 s by default.
 _PATIENCE = {"heliograph": 60, "mm2": 360}
 
 _THREE = {"min.insync.replicas": "2", "unclean.leader.election.enable": "false"}
@@ -51,7 +51,7 @@ _COPIES = {
 
 
 class NotRecovered(AssertionError):
-    """Records did not arrive again in the time that was given."""
+    """Records did not arrive again in the given time."""
 
 
 def pause(seconds: float) -> None:
@@ -81,7 +81,7 @@ def open_bench(folder: Path, system: str = "heliograph", rate: int = RATE) -> It
 
 @dataclass
 class Bench:
-    """All that a fault is done to."""
+    """Everything that a fault can be injected into."""
 
     source: LiveCluster
     target: LiveCluster
@@ -111,7 +111,7 @@ class Bench:
 
     @property
     def mirror(self) -> Heliograph:
-        """The copier, where it must be ours."""
+        """The copier, if it must be heliograph."""
         assert isinstance(self.copier, Heliograph), "only heliograph has this"
         return self.copier
 
@@ -127,7 +127,7 @@ class Bench:
         }
 
     def new_copier(self) -> Copier:
-        """Return a system that goes on with the flow, not started, in a folder of its own."""
+        """Return a system that continues the flow, not started, in a new folder."""
         if self.system == "heliograph":
             return self.new_mirror()
         self.mirrors += 1
@@ -139,7 +139,7 @@ class Bench:
         port: int | None = None,
         arguments: Sequence[str] = (),
     ) -> Heliograph:
-        """Return a heliograph for the same flow, not started, in a folder of its own."""
+        """Return a heliograph for the same flow, not started, in a new folder."""
         self.mirrors += 1
         return Heliograph(
             self.folder / f"mirror-{self.mirrors}",
@@ -150,7 +150,7 @@ class Bench:
 
     @contextmanager
     def using(self, copier: Copier) -> Iterator[None]:
-        """Have the flow copied by another for one case, and by a new one of the usual kind after it."""
+        """Let another copier run the flow for one case, and a new one of the usual kind after it."""
         if self.copier.is_alive:
             self.copier.stop()
         self.copier = copier
@@ -204,7 +204,7 @@ class Bench:
         eventually(lambda: not lacking(), 60, lacking)
 
     def do(self, fault: str, act: Callable[["Scene"], None]) -> Result:
-        """Do something to it while a steady load is copied, wait until all has arrived, and account for it."""
+        """Inject a fault while a steady load is copied, wait until all has arrived, and account for it."""
         topic = self.create_topic(PARTITIONS)
         self.start_mirror()
         remote = self.remote(topic)
@@ -234,7 +234,7 @@ class Bench:
         return result
 
     def start_mirror(self) -> None:
-        """Return when the mirror runs; a load that begins before only slows Spark down."""
+        """Return when the mirror runs; a load that starts earlier only slows Spark down."""
         if not self.copier.is_alive:
             self.copier.start()
             self.copier.await_up(STARTING)
@@ -250,7 +250,7 @@ class Bench:
         return told.stdout
 
     def heal(self) -> None:
-        """Make lines and brokers good again."""
+        """Repair lines and brokers."""
         for side in SIDES:
             self.proxy(side).set_line(GOOD)
             cluster = self.cluster(side).cluster
@@ -259,7 +259,7 @@ class Bench:
             cluster.start()
 
     def mend(self) -> None:
-        """Make everything good again after a case that failed."""
+        """Repair everything after a case that failed."""
         self.heal()
         self.end()
         self.copier = self.new_copier()
@@ -271,7 +271,7 @@ class Bench:
 
 @dataclass
 class Scene:
-    """One case: its topic under load, and what is found out about it."""
+    """One case: its topic under load, and what is learned about it."""
 
     bench: Bench
     topic: str
@@ -281,7 +281,7 @@ class Scene:
     result: Result
 
     def act(self, fault: Callable[["Scene"], None]) -> None:
-        """Do it; where it did not recover, the account is of what arrives once all is good again."""
+        """Inject the fault; if the mirror does not recover, the account covers what arrives after the repair."""
         try:
             fault(self)
         except NotRecovered as late:
@@ -296,7 +296,7 @@ class Scene:
         return self.bench.copier.process(name)
 
     def await_recovery(self, within: float) -> float:
-        """Return after how many seconds from now every partition had records that were produced later on."""
+        """Return how many seconds from now it takes until every partition has records produced later on."""
         began, newer_than = time.monotonic(), time.time() + LATER
         try:
             eventually(lambda: min(self.watch.stamps.values()) > newer_than, within, self.describe)
@@ -305,7 +305,7 @@ class Scene:
         return time.monotonic() - began
 
     def recover(self, within: float = 0) -> None:
-        """Take the time that recovery takes from now on; a case of several faults keeps the longest."""
+        """Measure how long recovery takes from now on; a case of several faults keeps the longest."""
         within = max(within, self.bench.patience)
         self.result.times += 1
         try:
@@ -317,7 +317,7 @@ class Scene:
         self.result.recovery = max(self.result.recovery, took)
 
     def recover_restarting(self, within: float = 0) -> None:
-        """As `recover`, with a service manager beside it that starts a mirror again that has ended."""
+        """Do as `recover`, with a service manager that restarts a mirror that has ended."""
         over = threading.Event()
 
         def tend() -> None:

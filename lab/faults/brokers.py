@@ -1,4 +1,4 @@
-"""Brokers, whole clusters and topics of the mirror's own that go and come back under load."""
+"""Brokers, whole clusters and the mirror's own topics that disappear and come back under load."""
 
 import os
 import signal
@@ -62,7 +62,7 @@ def let_one_sleep(scene: Scene, side: str) -> None:
 
 
 def delete_own_topics(scene: Scene) -> None:
-    """They are made again with all that they must hold: the driver that is killed next is followed by one that reads it."""
+    """They are recreated with all that they must hold: after the next kill of the driver, a new driver reads it."""
     bench = scene.bench
     saved = [f"mm2-offsets.{bench.alias}.internal", f"mm2-runs.{bench.alias}.internal"]
     own = {
@@ -78,7 +78,7 @@ def delete_own_topics(scene: Scene) -> None:
     scene.recover()
     for name in saved:
         assert bench.mirror.lines(f"{name} is gone and is made again"), bench.mirror.tail()
-    pause(6)  # until what is known has been saved
+    pause(6)  # until the known state is saved
     scene.say("all of them are there again; kill -9 of the driver")
     os.kill(scene.process("driver"), signal.SIGKILL)
     scene.recover_restarting(STARTING)

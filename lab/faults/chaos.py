@@ -81,7 +81,7 @@ def chaos(
         cleanup.callback(shutil.rmtree, folder, ignore_errors=True)
         console.print("Starting two clusters of three real Kafka brokers each ...")
         bench = cleanup.enter_context(open_bench(folder, system, rate))
-        cleanup.callback(signal.signal, signal.SIGINT, signal.SIG_IGN)  # nothing is left half ended
+        cleanup.callback(signal.signal, signal.SIGINT, signal.SIG_IGN)  # cleanup must be complete
         results = _do_all(console, bench, planned, json)
         console.print()
         console.print(_table(system, results))
@@ -107,7 +107,7 @@ def _do_all(
 
 
 def _do(bench: Bench, fault: Fault) -> Result:
-    """Do one fault; whatever it did not get over is told, and the next finds all in order."""
+    """Inject one fault; report what did not recover, and repair everything for the next."""
     try:
         result = fault.do(bench)
     except AssertionError as error:

@@ -1,4 +1,4 @@
-"""What somebody sees while faults are done: lines of what happens, and what arrives meanwhile."""
+"""What the screen shows during faults: lines of what happens, and what arrives meanwhile."""
 
 import threading
 import time
@@ -16,7 +16,7 @@ _PLAIN = 5.0
 
 
 class Screen:
-    """Tells what arrives: on a terminal in one line that changes, else in a line every five seconds."""
+    """Shows what arrives: on a terminal in one line that changes, else in a line every five seconds."""
 
     def __init__(self, console: Console, bench: Bench) -> None:
         self._console = console

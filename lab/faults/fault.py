@@ -19,10 +19,10 @@ def _as_it_is(_: Bench) -> AbstractContextManager[None]:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One thing that befalls a mirror under load: `name` to ask for it, `sentence` for tables.
+    """One fault of a mirror under load: `name` to select it, `sentence` for tables.
 
-    `process` is what the system must have for it, `around` prepares a bench and tidies it up, `lacks` says what
-    this machine has not got. `common` faults are those that `heliograph chaos` does unasked.
+    `process` is what the system must have for it, `around` prepares a bench and cleans it up, `lacks` says what
+    this machine lacks. `common` faults are those that `heliograph chaos` injects by default.
     """
 
     name: str
@@ -36,12 +36,12 @@ class Fault:
     common: bool = False
 
     def can_befall(self, system: str) -> bool:
-        """Whether a system has what this is done to."""
+        """Whether a system has what this fault affects."""
         has = self.process is None or self.process in SYSTEMS[system].PROCESSES
         return system in self.systems and has
 
     def why_not(self, system: str) -> str | None:
-        """Return why it cannot be done to a system here, None if it can."""
+        """Return why it cannot be injected into a system here, None if it can."""
         if not self.can_befall(system):
             return f"{system} has nothing that this could be done to"
         return self.lacks()

@@ -1,4 +1,4 @@
-"""What the mirror stands on: the disk of its scratch folder, the clock, Spark's executors."""
+"""What the mirror depends on: the disk of its scratch folder, the clock, Spark's executors."""
 
 import os
 import shutil
@@ -57,7 +57,7 @@ def no_compiler() -> str | None:
 
 
 def _set_clock(bench: Bench, seconds: int) -> None:
-    """Set how far the mirror's clock is ahead; the file is mapped, so it is changed where it is."""
+    """Set how far the mirror's clock is ahead; the file is memory-mapped, so it is changed in place."""
     clock = bench.folder / "clock"
     with clock.open("r+b" if clock.exists() else "wb") as file:
         file.write(struct.pack("q", seconds))
@@ -80,7 +80,7 @@ def let_the_clock_jump(scene: Scene) -> None:
     for seconds in (_HOUR, 0, -_HOUR, 0):
         scene.say(f"the mirror's clock is set to {seconds:+d} s of the machine's")
         _set_clock(scene.bench, seconds)
-        pause(15)  # what looks at the clock now and then has looked
+        pause(15)  # until every periodic check of the clock has run
         scene.recover()
 
 

@@ -13,7 +13,7 @@ SLOW = Line(delay=timedelta(milliseconds=100), rate=2_000_000)
 
 
 def spoil(line: Line, lasts: float) -> Callable[[Scene, str], None]:
-    """Return what makes the line to a side bad for a while."""
+    """Return a function that degrades the line to a side for a while."""
 
     def act(scene: Scene, side: str) -> None:
         proxy = scene.bench.proxy(side)
@@ -21,7 +21,7 @@ def spoil(line: Line, lasts: float) -> Callable[[Scene, str], None]:
         proxy.set_line(line)
         pause(lasts)
         if line == ONE_WAY:
-            proxy.reset()  # what was answered meanwhile is never heard
+            proxy.reset()  # answers sent meanwhile never arrive
         proxy.set_line(GOOD)
         scene.say("the line is good again")
         scene.recover()

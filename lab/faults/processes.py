@@ -46,7 +46,7 @@ def kill(process: str, times: int) -> Callable[[Scene], None]:
 
 
 def kill_the_daemon(scene: Scene) -> None:
-    """Its workers go on without it; it is missed when one of them is."""
+    """Its workers continue without it; it is missed only when one of them is."""
     worker = scene.process("Python worker")
     scene.say("kill -9 of the Python daemon")
     os.kill(scene.process("Python daemon"), signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""What came of a fault, and what a consumer of the remote topic saw of it."""
+"""The result of a fault, and what a consumer of the remote topic saw of it."""
 
 import json
 import threading
@@ -16,10 +16,10 @@ RESULTS = "HELIOGRAPH_FAULTS_OUT"
 
 @dataclass(slots=True)
 class Result:
-    """What came of one fault; `recovery` and `stall` are seconds.
+    """The result of one fault; `recovery` and `stall` are seconds.
 
-    Where it did not recover, `recovery` says how long was waited. Minus one is what was not counted. `busy` is the
-    machine's load average of the last minute when the fault was over: times compare only where it does.
+    If it did not recover, `recovery` says how long the bench waited. Minus one means not counted. `busy` is the
+    machine's load average of the last minute when the fault was over: times compare only if it does.
     """
 
     fault: str
@@ -38,12 +38,12 @@ class Result:
 
     @property
     def is_whole(self) -> bool:
-        """Whether nothing is lost, and nothing out of order but by being repeated, which the account counts as both."""
+        """Whether nothing is lost, and only repeated records are out of order, which the account counts as both."""
         return self.lost == 0 and self.disorder <= self.repeated
 
     @property
     def is_clean(self) -> bool:
-        """Whether every record is there once and in order, and the mirror goes on."""
+        """Whether every record is there once and in order, and the mirror continues."""
         return self.recovered and self.lost == self.repeated == self.disorder == 0
 
     def append_to(self, file: Path) -> None:

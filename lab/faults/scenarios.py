@@ -1,4 +1,4 @@
-"""All faults that are done under load, and how somebody asks for some of them."""
+"""All faults that are injected under load, and how to select some of them."""
 
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
@@ -11,7 +11,7 @@ FAULTS = (*brokers.FAULTS, *network.FAULTS, *processes.FAULTS, *machine.FAULTS)
 
 
 def select_faults(patterns: Sequence[str]) -> list[Fault]:
-    """Return the faults that are asked for, in the order of the list; the common ones if none is.
+    """Return the selected faults, in the order of the list; the common ones if none is selected.
 
     A pattern is a name, a name without its side, or has * and ?.
     """

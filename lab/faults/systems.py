@@ -41,7 +41,7 @@ def _jvm(pid: int) -> int:
 
 
 def _cpu_time(pid: int) -> int:
-    """Return a process's ticks: of Spark's workers those that copy have most, others wait for work."""
+    """Return a process's CPU ticks: among Spark's workers those that copy have most, others wait for work."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return int(fields[11]) + int(fields[12])
 
@@ -78,7 +78,7 @@ class Heliograph(Mirror):
 
 
 class MirrorMaker:
-    """MirrorMaker 2 in dedicated mode with its defaults; each start has a folder of its own."""
+    """MirrorMaker 2 in dedicated mode with its defaults; each start has a new folder."""
 
     PROCESSES = ("JVM",)
 

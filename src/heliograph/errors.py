@@ -4,18 +4,18 @@ MirrorError
 ├── ConfigError          edit the file or the command line            exit 2
 ├── ClusterUnreachable   bring the cluster or the network back        exit 3
 ├── DeadlinePassed       give it more time, or find what is slow      exit 3
-├── KafkaFault           the broker said no; `retriable` says whether waiting helps
-│   └── TokenRefused     the identity provider said no
-├── CorruptRecord        bytes that do not hold what they claim: stop, look
-├── FlowFenced           somebody else mirrors this flow now
-├── FlowHeld             the flow was failed over: fail it back, or let it go
-├── NotMirrored          name another cluster: nothing of this one comes here
-├── NotTranslated        say where a group is to begin, or have the mirror look after it
+├── KafkaFault           the broker refused; `retriable` says whether waiting helps
+│   └── TokenRefused     the identity provider issued no token
+├── CorruptRecord        bytes that are not what they claim to be: stop, look
+├── FlowFenced           another process mirrors this flow now
+├── FlowHeld             the flow was failed over: fail it back, or release it
+├── NotMirrored          name another cluster: this one is not mirrored here
+├── NotTranslated        say where a group starts, or have the mirror handle it
 ├── NotThere             name another: there is no such cluster, topic, partition or group
-└── Missing              a thing this machine lacks: Java, a jar, a port
+└── Missing              something this machine lacks: Java, a jar, a port
 
-A message is one sentence: where, what, what next. Across Spark only its text survives, so it stands
-alone. Every constructor passes all its arguments, in order, to `super().__init__`: errors pickle.
+A message is one sentence: where, what, what next. Across Spark only its text survives, so it
+must read well alone. Every constructor passes all its arguments, in order, to `super().__init__`: errors pickle.
 """
 
 
@@ -55,7 +55,7 @@ class ClusterUnreachable(MirrorError):
 
 
 class DeadlinePassed(MirrorError):
-    """Not all of an answer came in time, and half an answer is none."""
+    """The complete answer did not arrive in time, and half an answer counts as none."""
 
     exit_code = 3
 
@@ -92,7 +92,7 @@ class KafkaFault(MirrorError):
 
 
 class TokenRefused(KafkaFault):
-    """Whoever hands out tokens gave none; nothing of what was sent or answered is told."""
+    """The identity provider issued no token; the message quotes neither request nor response."""
 
     def __init__(self, key: str, where: str, answer: str, retriable: bool) -> None:
         super().__init__(f"get a token from {where}", answer, retriable)
@@ -106,7 +106,7 @@ class TokenRefused(KafkaFault):
 
 
 class CorruptRecord(MirrorError):
-    """Bytes from a broker that do not hold what they claim."""
+    """Bytes from a broker that are not what they claim to be."""
 
 
 class FlowFenced(MirrorError):
@@ -141,7 +141,7 @@ class FlowHeld(MirrorError):
 
 
 class NotMirrored(MirrorError):
-    """No topic tells of that remote cluster; `known` are the topics that tell of others."""
+    """No topic refers to that remote cluster; `known` are the topics that refer to others."""
 
     def __init__(self, remote_cluster: str, topic: str, known: tuple[str, ...]) -> None:
         super().__init__(remote_cluster, topic, known)
@@ -158,7 +158,7 @@ class NotMirrored(MirrorError):
 
 
 class NotTranslated(MirrorError):
-    """A group cannot go on on a cluster, because nobody knows where."""
+    """A group cannot continue on a cluster, because its position there is unknown."""
 
     _SHOWN = 3
 
@@ -179,7 +179,7 @@ class NotTranslated(MirrorError):
 
 
 class NotThere(MirrorError):
-    """What was asked for does not exist."""
+    """The requested object does not exist."""
 
 
 class Missing(MirrorError):

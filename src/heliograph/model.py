@@ -1,13 +1,13 @@
-"""Values that every room shares. Frozen, slotted, picklable; no behaviour beyond their own text.
+"""Values shared by all packages. Frozen, slotted, picklable; no behaviour beyond their text form.
 
 Offsets: `upstream` is an offset in the source topic, `downstream` one in the remote topic. A position
-always names the *next* offset, never the last one; what is on the wire as "last" is converted there.
+always names the *next* offset, never the last one; a "last" offset on the wire is converted there.
 """
 
 from dataclasses import dataclass, field
 from enum import Enum
 
-UNKNOWN = -1  # the length of a run that only says that nobody knows where the records before it are
+UNKNOWN = -1  # the length of a run that only says: the place of earlier records is unknown
 NOWHERE = -1  # the downstream offset of a partition whose records go to many remote partitions
 
 
@@ -41,9 +41,9 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class ProducerIdentity:
-    """What a broker knows a writer by; a later epoch of the same id fences an earlier one.
+    """How a broker identifies a producer; a later epoch of the same id fences an earlier one.
 
-    One that is `transactional` writes in transactions alone.
+    A `transactional` producer writes only in transactions.
     """
 
     producer_id: int
@@ -55,7 +55,7 @@ class ProducerIdentity:
 class Tls:
     """Certificates of one client; PEM text or file paths, as `ssl.*` gave them.
 
-    `cipher_suites` are Java's names of them, none meaning the defaults.
+    `cipher_suites` holds Java's names; empty means the defaults.
     """
 
     truststore_location: str | None = None
@@ -77,7 +77,7 @@ class Tls:
 class Sasl:
     """A login. `options` are those of the JAAS line (username, password and so on), then `sasl.*`.
 
-    `tls` is how to reach the place that hands out tokens, where the JAAS line says so.
+    `tls` is how to reach the token endpoint, if the JAAS line says so.
     """
 
     mechanism: str
@@ -87,7 +87,7 @@ class Sasl:
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """How to reach one cluster as one client: all that a worker process needs, and nothing live."""
+    """How to reach one cluster as one client: all that a worker process needs, with no live objects."""
 
     cluster: str
     bootstrap: tuple[tuple[str, int], ...]
@@ -100,7 +100,7 @@ class Endpoint:
 
 
 class StopKind(Enum):
-    """Why a partition does not go on."""
+    """Why copying of a partition stopped."""
 
     OUT_OF_RANGE = "out-of-range"
     LOST_TOPIC = "lost-topic"
@@ -116,12 +116,12 @@ class StopKind(Enum):
 
     @property
     def may_pass(self) -> bool:
-        """Whether trying again may help without a person."""
+        """Whether a retry may help without a person's action."""
         return self in _MAY_PASS
 
     @property
     def is_loss(self) -> bool:
-        """Whether records lack somewhere: an alarm."""
+        """Whether records are missing somewhere: an alarm."""
         return self in _LOSSES
 
     @property

@@ -1,4 +1,4 @@
-"""ACLs of topics, by their literal names: what there is, and adding to it."""
+"""ACLs of topics, by their literal names: reading them, and creating more."""
 
 from collections.abc import Sequence
 from typing import Final

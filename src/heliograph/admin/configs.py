@@ -1,4 +1,4 @@
-"""Settings of topics: all entries with where they come from, and changes to single ones."""
+"""Settings of topics: all entries with their sources, and changes to single ones."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,14 +16,14 @@ _BROKER_RESOURCE: Final = 4
 _SET: Final = 0
 _DELETE: Final = 1
 _TOPICS_PER_REQUEST: Final = 500
-_CHANGES_PER_REQUEST: Final = 5_000  # a KRaft controller takes 10,000 records at once
+_CHANGES_PER_REQUEST: Final = 5_000  # a KRaft controller accepts 10,000 records at once
 
 Changes = Mapping[str, Sequence[ConfigChange]]
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a broker did not do what it was asked, in Kafka's name and perhaps words of its own."""
+    """Why a broker refused a request: Kafka's name of the error, and perhaps the broker's message."""
 
     error: str
     words: str | None
@@ -44,7 +44,7 @@ class TopicConfigs:
 def describe_configs(
     cluster: Cluster, topics: Iterable[str], keys: Sequence[str] | None = None
 ) -> TopicConfigs:
-    """Return the entries of these topics, all or only `keys`; a topic that is not there is left out."""
+    """Return the entries of these topics, all or only `keys`; a topic that does not exist is left out."""
     spec = DescribeConfigsRequest.DescribeConfigsResource
     names = list(topics)
     found = {}
@@ -72,7 +72,7 @@ def describe_configs(
 def topic_configs(
     cluster: Cluster, topics: Iterable[str], keys: Sequence[str]
 ) -> dict[str, dict[str, str]]:
-    """Return the value of `keys` that counts for each topic; a topic that cannot be read is left out."""
+    """Return the effective values of `keys` for each topic; a topic that cannot be read is left out."""
     return {
         topic: {entry.name: entry.value for entry in entries if entry.value is not None}
         for topic, entries in describe_configs(cluster, topics, keys).found.items()
@@ -80,7 +80,7 @@ def topic_configs(
 
 
 def broker_setting(cluster: Cluster, key: str) -> str | None:
-    """Return a setting of the first broker that answers; None where that is not told."""
+    """Return a setting of the first broker that answers; None if the broker does not report it."""
     fault = KafkaFault(f"read {key} of {cluster.endpoint.cluster}", "it has no brokers", True)
     for node in cluster.nodes():
         try:
@@ -107,7 +107,7 @@ def _setting_of(cluster: Cluster, node: int, key: str) -> str | None:
 
 
 def alter_configs(cluster: Cluster, changes: Changes) -> dict[str, Refusal]:
-    """Make these changes, those of a topic all or none; return the topics where none was made."""
+    """Make these changes, per topic all or none; return the topics where none was made."""
     refused = {}
     for part in _parts(changes):
         for answer in cluster.call(_alteration(part), newest=1).responses:

@@ -1,4 +1,4 @@
-"""A cluster as an operator looks at it: its brokers, and where the replicas of partitions are."""
+"""A cluster as an operator sees it: its brokers, and where the replicas of partitions are."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ class Broker(NamedTuple):
 
 
 class Placed(NamedTuple):
-    """A partition: who leads it (or NO_LEADER), who should have it, and who has all of it."""
+    """A partition: its leader (or NO_LEADER), its assigned replicas, and its in-sync replicas."""
 
     partition: int
     leader: int
@@ -47,7 +47,7 @@ class TopicLayout:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Brokers and topics at one moment; `controller` is the active one, which may be no broker."""
+    """Brokers and topics at one moment; `controller` is the active one, which need not be a broker."""
 
     cluster_id: str
     controller: int
@@ -56,7 +56,7 @@ class Layout:
 
 
 def describe_layout(cluster: Cluster, names: Iterable[str] | None = None) -> Layout:
-    """Return the brokers, and the topics named or all; a topic that does not exist is left out."""
+    """Return the brokers, and the named topics or all; a topic that does not exist is left out."""
     spec = MetadataRequest.MetadataRequestTopic
     wanted = None if names is None else [spec(name=name) for name in names]
     request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
@@ -81,9 +81,9 @@ def describe_layout(cluster: Cluster, names: Iterable[str] | None = None) -> Lay
 
 
 def find_controller(cluster: Cluster, otherwise: int) -> int:
-    """Return the active controller, or what brokers say who may not tell or have ZooKeeper.
+    """Return the active controller, or `otherwise` if brokers may not report it or use ZooKeeper.
 
-    With KRaft, brokers name any of themselves: only the quorum knows.
+    With KRaft, brokers name any one of themselves: only the quorum knows the controller.
     """
     spec = DescribeQuorumRequest.TopicData
     asked = [spec(topic_name=_QUORUM_TOPIC, partitions=[spec.PartitionData(partition_index=0)])]

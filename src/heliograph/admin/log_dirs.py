@@ -13,7 +13,7 @@ from heliograph.net.faults import fault_for
 def partition_sizes(
     cluster: Cluster, partitions: Iterable[TopicPartition]
 ) -> dict[TopicPartition, int]:
-    """Return the size of each partition's log in bytes; one that its leader does not tell is left out."""
+    """Return the size of each partition's log in bytes; one that its leader does not report is left out."""
     wanted = list(partitions)
     topics = cluster.describe_each({p.topic for p in wanted}).found
     by_leader: dict[int, dict[str, list[int]]] = {}
@@ -41,7 +41,7 @@ def _sizes_at(
     doing = f"describe the log directories of broker {leader} of {cluster.endpoint.cluster}"
     if answer.error_code:
         raise fault_for(doing, answer.error_code)
-    if not answer.results:  # before version 3, who may not see them is told of none
+    if not answer.results:  # before version 3, a client without permission gets none
         raise KafkaFault(doing, "CLUSTER_AUTHORIZATION_FAILED", retriable=False)
     sizes = {}
     for place in answer.results:

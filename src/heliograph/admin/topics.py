@@ -1,4 +1,4 @@
-"""Topics on a cluster: what there is, and making or growing what a plan asks for."""
+"""Topics on a cluster: listing them, and creating or growing what a plan asks for."""
 
 import logging
 import time
@@ -17,20 +17,20 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-_TIMEOUT_MS = 25_000  # less than the socket's, so that the broker is the one to say so
+_TIMEOUT_MS = 25_000  # less than the socket's, so that the broker reports the timeout
 _PATIENCE = timedelta(seconds=15)
 _PATIENCE_PER_PARTITION = timedelta(milliseconds=10)
 _FIRST_PAUSE = 0.05
 _LAST_PAUSE = 0.8
 _TOPICS_PER_REQUEST = 200
-# A KRaft controller refuses what makes over 10,000 records: a topic, a partition and a setting are one each.
+# A KRaft controller refuses a request of over 10,000 records: a topic, a partition and a setting are one each.
 _PARTITIONS_PER_REQUEST = 2000
 _NO_ASSIGNMENT: list[object] = []
 
 
 @dataclass(frozen=True, slots=True)
 class NewTopic:
-    """A topic to be made."""
+    """A topic to be created."""
 
     name: str
     partitions: int
@@ -39,7 +39,7 @@ class NewTopic:
 
 
 class Created(NamedTuple):
-    """The topics that this call has made, and why some could not be; one that existed is neither."""
+    """The topics that this call has created, and why some could not be; one that existed is in neither."""
 
     made: frozenset[str]
     refused: dict[str, KafkaFault]
@@ -84,7 +84,7 @@ def create_topic(
     replication_factor: int,
     config: Mapping[str, str] | None = None,
 ) -> bool:
-    """Create a topic, or raise; one that exists already is left as it is. Return whether it was made."""
+    """Create a topic, or raise; one that exists already is left as it is. Return whether it was created."""
     new = NewTopic(name, partitions, replication_factor, config or {})
     created = create_topics(cluster, [new])
     for refusal in created.refused.values():
@@ -95,7 +95,7 @@ def create_topic(
 def list_topics(cluster: Cluster, expected: Mapping[str, int]) -> dict[str, Topic]:
     """Return all topics of a cluster.
 
-    A broker may be behind: every broker is asked for those of `expected` that are not there with so many partitions.
+    A broker may be behind: every broker is asked for `expected` topics that are missing or have fewer partitions.
     """
     topics = cluster.describe()
     doubtful = {name for name, count in expected.items() if _size(topics, name) < count}
@@ -118,10 +118,10 @@ def _size(topics: Mapping[str, Topic], name: str) -> int:
 def await_topics(
     cluster: Cluster, wanted: Mapping[str, int], within: timedelta | None = None
 ) -> dict[str, Topic]:
-    """Return these topics once all their partitions have leaders, or what there is of them in time.
+    """Return these topics once all their partitions have leaders, or what exists of them in time.
 
-    A broker answers for a topic a moment after the controller has made it; for thousands of
-    partitions the moment is many seconds.
+    A broker answers for a topic a moment after the controller has created it; for thousands of
+    partitions this takes many seconds.
     """
     within = within or _PATIENCE + _PATIENCE_PER_PARTITION * sum(wanted.values())
     deadline = time.monotonic() + within.total_seconds()
@@ -157,7 +157,7 @@ def grow_topics(cluster: Cluster, counts: Mapping[str, int]) -> dict[str, KafkaF
 
 
 def _chunks(topics: Iterable[tuple[T, int]]) -> Iterator[list[T]]:
-    """Split topics, each with its partition count, into what a controller takes in one request."""
+    """Split topics, each with its partition count, into what a controller accepts in one request."""
     chunk: list[T] = []
     total = 0
     for topic, partitions in topics:

@@ -1,4 +1,4 @@
-"""What an application imports: questions to a mirror, and a consumer that fails over by itself."""
+"""What an application imports: queries about a mirror, and a consumer that fails over by itself."""
 
 from heliograph.client.consumer import FailoverConsumer, Move
 from heliograph.client.mirror import (

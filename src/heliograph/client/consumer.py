@@ -1,13 +1,14 @@
-"""A consumer that goes on on another cluster when its own is gone, and comes back.
+"""A consumer that fails over to another cluster when its own cluster is gone, and comes back.
 
-Each member of a group moves by itself, and the first one there commits for all of them:
+Each member of a group moves by itself. The first member to arrive commits for all of them:
 
-    the cluster is silent for `detect_after`  ->  what the group had committed, as last seen, becomes
-    offsets of the other one (places.py)  ->  committed there for the group, never taking it back
-    ->  a moment for the others to add what only they know  ->  join the group there
+    the cluster is silent for `detect_after`  ->  the committed offsets of the group, as last seen, are
+    translated to the other cluster (places.py)  ->  committed there for the group, never moving it back
+    ->  a pause, so that the other members add what only they know  ->  join the group there
 
-A cluster that is not gone is left in order: everybody leaves first, then the last positions are moved.
-Whoever gives up meanwhile reads on where it was, so nobody arrives before having looked back.
+A cluster that is not gone is left in order: all members leave first, then the last positions are moved.
+A member that gives up meanwhile continues to read where it was. So no member joins the other cluster
+before it has checked the first one again.
 """
 
 import logging
@@ -42,7 +43,7 @@ _SLICE = timedelta(milliseconds=200)
 _LONGEST_INTERVAL = timedelta(seconds=1)
 _ASKING = timedelta(seconds=2)
 _JOINING = timedelta(seconds=10)
-_LATER = timedelta(seconds=3)  # by which members notice after the first one did
+_LATER = timedelta(seconds=3)  # the other members notice within this time
 _SESSION_TIMEOUT_MS = 45_000
 
 Why: TypeAlias = Literal["gone", "told", "home is back"]
@@ -51,7 +52,7 @@ Untranslated: TypeAlias = Literal["refuse", "reset"]
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """One change of the cluster: when, why, and where the group went on."""
+    """One change of the cluster: when, why, and where the group continued."""
 
     at: datetime
     source: str
@@ -67,14 +68,14 @@ class Move:
 
     @property
     def offsets(self) -> dict[TopicPartition, int]:
-        """Where the group went on, by partitions of the cluster it went to."""
+        """Where the group continued, by partitions of the cluster it went to."""
         return {partition: place.offset for partition, place in self.plan.places.items()}
 
 
 class FailoverConsumer:
-    """A member of a consumer group that is at home on one cluster and may go on on another.
+    """A member of a consumer group that has its home on one cluster and may continue on another.
 
-    For one thread. Either iterate over it or poll, and `commit` what was processed.
+    Use it from one thread. Iterate over it or call `poll`, and `commit` what was processed.
     """
 
     def __init__(
@@ -100,20 +101,20 @@ class FailoverConsumer:
         Args:
             topics: what to read, by names at home, where it is written.
             group_id: the group, on both clusters.
-            home: the cluster to be on, as (alias, bootstrap servers or client properties).
-            other: the cluster to go to when home is gone, likewise.
+            home: the preferred cluster, as (alias, bootstrap servers or client properties).
+            other: the cluster to go to when home is gone, in the same form.
             others: what to read that is written on the other cluster, by names there.
-            start: the alias of the cluster to begin on. Without it that is home, unless the group is in
-                use on the other one alone, or in use nowhere and has read more there.
+            start: the alias of the cluster to start on. Without it that is home, unless the group is in
+                use on the other cluster only, or is in use on neither and has read more on the other.
             naming: how the mirror names remote topics: an object, or as `replication.policy.class`.
-            detect_after: a cluster of which no broker answers for so long is gone.
+            detect_after: a cluster is gone if none of its brokers answers for this long.
             return_home: whether to go home by itself once home has answered for `detect_after` again.
             exact_within: how long to wait for a run map that is behind, rather than repeat records.
-            gather_within: how long to wait for the other members before leaving a cluster that lives.
-            auto_offset_reset: earliest or latest, where to begin with what the group has never read;
-                without it that raises NotTranslated.
-            untranslated: what a move does of which nobody knows where to go on though it was read:
-                refuse raises NotTranslated, reset begins as `auto_offset_reset` says.
+            gather_within: how long to wait for the other members before leaving a cluster that is alive.
+            auto_offset_reset: earliest or latest: where to start with what the group has never read;
+                without it, such a case raises NotTranslated.
+            untranslated: what a move does if it is unknown where to continue with something that was read:
+                refuse raises NotTranslated, reset starts as `auto_offset_reset` says.
             options: settings of kafka-python's KafkaConsumer, for both clusters.
         """
         self._group = group_id
@@ -168,7 +169,7 @@ class FailoverConsumer:
         self.close()
 
     def close(self) -> None:
-        """Leave the group; what was not committed is read again by whoever goes on."""
+        """Leave the group; what was not committed is read again by the member that takes over."""
         self._closed = True
         self._leave()
         self._unattend()
@@ -177,7 +178,7 @@ class FailoverConsumer:
         return self
 
     def __next__(self) -> Record:
-        """Return the next record, however long that takes; it ends when the consumer is closed."""
+        """Return the next record, waiting as long as needed; iteration ends when the consumer is closed."""
         while not self._closed:
             member = self._stand()
             if member is None:
@@ -189,9 +190,9 @@ class FailoverConsumer:
     def poll(
         self, within: timedelta = timedelta(seconds=1), max_records: int | None = None
     ) -> list[Record]:
-        """Return the records that are there, none if none come in time.
+        """Return the available records; none if none arrive in time.
 
-        A move takes the time that it takes. Records are kafka-python's, each with its topic's name on the
+        `within` does not limit a move. Records are kafka-python's, each with its topic's name on the
         cluster it was read from.
         """
         deadline = time.monotonic() + within.total_seconds()
@@ -205,10 +206,10 @@ class FailoverConsumer:
                 self._pause()
 
     def commit(self, within: timedelta = timedelta(seconds=60)) -> None:
-        """Commit all that was handed out, and return when a cluster has stored it.
+        """Commit all records that were returned, and return when a cluster has stored the commit.
 
-        If its cluster goes away meanwhile, the consumer moves, and the other one has it. KafkaFault says
-        that the group went on without this member, which gets records again.
+        If the cluster is gone meanwhile, the consumer moves, and the other cluster stores it. KafkaFault
+        means that the group continued without this member, which gets records again.
         """
         deadline = time.monotonic() + within.total_seconds()
         member, watch = self._member, self._watch
@@ -233,7 +234,7 @@ class FailoverConsumer:
                 raise DeadlinePassed(doing, within.total_seconds())
 
     def move_to(self, cluster: str) -> None:
-        """Go on on a cluster now; of several members, each has to be told.
+        """Move to a cluster now; if the group has several members, call this on each of them.
 
         Commit first: what is not committed is read again there.
         """
@@ -251,7 +252,7 @@ class FailoverConsumer:
         return self._member.assignment() if self._member else set()
 
     def home_topic(self, topic: str) -> str:
-        """Return what a topic is called at home, given what it is called on this cluster."""
+        """Return the name of a topic at home, given its name on this cluster."""
         for stream in self._streams:
             if stream.on(self.cluster, self._naming) == topic:
                 return stream.on(self.home, self._naming)
@@ -270,7 +271,7 @@ class FailoverConsumer:
         return self._member
 
     def _begin(self) -> None:
-        """Begin where the group is; if that is nowhere, where it has read most, and then at home."""
+        """Start where the group is in use; if nowhere, where it has read most; otherwise at home."""
         if self._watch is not None:
             return
         if self._begun:
@@ -292,7 +293,7 @@ class FailoverConsumer:
             plan = passage.plan_further()
             if plan is None:
                 return False
-            # Who was at home when that died is in the group until the session times out.
+            # A member that was at home when home died is in the group until its session times out.
             passage.await_empty(2 * self._session_timeout)
         except MirrorError as exc:
             log.warning("group=%s begins at home, and may repeat there: %s", self._group, exc)
@@ -305,7 +306,7 @@ class FailoverConsumer:
         return True
 
     def _attend(self, committed: Mapping[TopicPartition, int] | None = None) -> None:
-        """Watch the cluster that the consumer is on, and home from elsewhere."""
+        """Watch the cluster that the consumer is on, and home too while it is away."""
         self._unattend()
         elsewhere = self._elsewhere()
         topics = [stream.on(self.cluster, self._naming) for stream in self._streams]
@@ -331,7 +332,7 @@ class FailoverConsumer:
             return False
         watch = self._watch
         assert watch is not None, "a consumer that has begun watches its cluster"
-        # Its thread may have been kept from asking, or from hearing the answer.
+        # The thread of the watch may have been kept from asking, or from receiving the answer.
         if answers(self._sites[self.cluster], min(self._detect_after, _ASKING)):
             watch.note_answer()
             return False
@@ -349,7 +350,7 @@ class FailoverConsumer:
         return True
 
     def _try_to_go_home(self) -> None:
-        """Go home if nothing stands in the way; nobody has to, so what does is told, and reading goes on."""
+        """Go home if nothing prevents it; this is optional, so a failure is logged and reading continues."""
         now, homeward, passage = time.time(), self._homeward, self._passage(self.home)
         if not homeward.is_due(now):
             return
@@ -389,7 +390,7 @@ class FailoverConsumer:
             )
 
     def _flee(self, passage: Passage) -> Plan:
-        """Have the group go on from what a cluster that is gone was last seen to tell."""
+        """Make the group continue from what a cluster that is gone last reported."""
         watch = self._watch
         assert watch is not None, "a consumer that has begun watches its cluster"
         plan = self._check(passage.plan(watch.seen, self._exact_within, is_alive=False))
@@ -399,7 +400,7 @@ class FailoverConsumer:
         return plan
 
     def _depart(self, passage: Passage) -> Plan:
-        """Have the group go on from the last positions of all members, once they have left."""
+        """Make the group continue from the last positions of all members, once they have left."""
         self._check(passage.plan(passage.ask_source, timedelta(0), is_alive=True))
         self._leave()
         passage.await_empty(self._gather_within)
@@ -407,12 +408,12 @@ class FailoverConsumer:
         if plan.may_improve(is_alive=True):
             raise self._not_exact(self._elsewhere())
         plan = self._commit_there(passage, plan)
-        # Who could not go reads on here, and may have given up only now: then all of them stay.
+        # A member that could not go continues here, and may have given up only now: then all members stay.
         passage.await_empty(timedelta(0))
         return plan
 
     def _commit_there(self, passage: Passage, plan: Plan) -> Plan:
-        # A session that began anew when the cluster came back has timed out by then.
+        # A session that started again when the cluster came back has timed out by then.
         return passage.commit(plan, self._former.get(self._elsewhere()), 2 * self._session_timeout)
 
     def _not_exact(self, target: str) -> DeadlinePassed:
@@ -430,7 +431,7 @@ class FailoverConsumer:
 
     def _join(self) -> None:
         """Open a member on the cluster if that answers; it joins when it is asked for records."""
-        # A KafkaConsumer that finds nobody leaves a thread behind: it is not used for asking.
+        # A KafkaConsumer that reaches no broker leaves a thread behind, so it is not used as a probe.
         if self._watch is None or not self._watch.answering():
             return
         topics = [stream.on(self.cluster, self._naming) for stream in self._streams]
@@ -459,7 +460,7 @@ class FailoverConsumer:
 
 
 def _tell(ask: Callable[[Endpoint], bool], endpoint: Endpoint) -> bool | None:
-    """Return what is told, None where nobody answers."""
+    """Return the answer, or None if there is none."""
     try:
         return ask(endpoint)
     except (ClusterUnreachable, KafkaFault) as exc:

@@ -1,12 +1,12 @@
-"""When a group that is away tries to go home. Decides, asks nobody.
+"""When a group that is away tries to go home. Only decides, does no I/O.
 
-Going home stops everybody's reading for a while, so it is only begun if it can be ended: once the run map
-tells of all that the group had read when it was first thought of. Reading goes on meanwhile.
+Going home stops the reading of all members for a while. So it starts only if it can finish: once the run
+map covers all that the group had read when the try began. Reading continues meanwhile.
 
-    think of it  ->  the map is behind: look again soon, for `exact_within`  ->  go
-                     still behind, or home is no place to go: later, and ever more rarely
+    begin a try  ->  the map is behind: look again soon, for `exact_within`  ->  go
+                     still behind, or home is not usable: try later, and less and less often
 
-Nobody may go alone, so all members think of it at the same times: at multiples of the pause, by the clock.
+No member may go alone, so all members try at the same times: at multiples of the pause, by the wall clock.
 """
 
 import math
@@ -35,22 +35,22 @@ class Homeward:
         return now >= self._next
 
     def mark(self, now: float, left: Left) -> Left:
-        """Return the cluster with the group where it was when this try began, which may be now."""
+        """Return the cluster with the group's positions when this try began, which may be now."""
         if self._mark is None:
             self._mark = now, left.committed
         return replace(left, committed=self._mark[1])
 
     def may_wait(self, now: float) -> bool:
-        """Whether the map may still come up with the mark, and is to be looked at again soon."""
+        """Whether the map may still catch up with the mark, and should be checked again soon."""
         assert self._mark is not None, "a try begins with a mark"
         self._next = now + self._exact_within.total_seconds() / _LOOKS
         return self._next <= self._mark[0] + self._exact_within.total_seconds()
 
     def fail(self, now: float, *, stopped: bool) -> None:
-        """Try again later, after twice as long each time.
+        """Schedule the next try, after twice as long each time.
 
-        Trying may be cheap. Unless it `stopped` the reading, it is done often enough for members that
-        are asked at different times to find one another.
+        A try may be cheap. Unless it `stopped` the reading, tries are frequent enough for members that
+        are asked at different times to meet.
         """
         longest = _LONGEST_PAUSE if stopped else min(self._gather_within / 2, _LONGEST_PAUSE)
         self._next = next_try(now, self._pause)
@@ -61,11 +61,11 @@ class Homeward:
         self._mark = None
 
     def arrive(self) -> None:
-        """Forget all tries: the next time away begins anew."""
+        """Forget all tries: the next time away starts from the beginning."""
         self._pause, self._next, self._mark = self._first, 0.0, None
 
 
 def next_try(now: float, pause: timedelta) -> float:
-    """Return the first multiple of `pause` that is half of it away at least."""
+    """Return the first multiple of `pause` that is at least half a pause away."""
     step = pause.total_seconds()
     return math.ceil(now / step + 0.5) * step

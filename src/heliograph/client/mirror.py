@@ -1,8 +1,8 @@
 """MirrorMaker's MirrorClient and RemoteClusterUtils, and exact offsets.
 
-It asks the cluster that things are mirrored to; neither the source nor the mirror has to be alive.
-Wherever a cluster is asked for, its bootstrap servers, an Endpoint or client properties do. Nothing
-here answers with a part: what cannot be read to its end in time raises DeadlinePassed.
+It queries the cluster that topics are mirrored to; neither the source nor the mirror has to be running.
+Where a function takes a cluster, pass its bootstrap servers, an Endpoint or client properties. No result
+is partial: what cannot be read to its end in time raises DeadlinePassed.
 """
 
 from collections.abc import Iterable, Mapping
@@ -33,7 +33,7 @@ _CLIENT_ID = "heliograph-client"
 
 @dataclass(frozen=True, slots=True)
 class OffsetAndMetadata:
-    """What a group would commit: the next offset to read, and the note that it left with it."""
+    """What a group would commit: the next offset to read, and the metadata stored with it."""
 
     offset: int
     metadata: str = ""
@@ -44,7 +44,7 @@ Where: TypeAlias = str | Endpoint | Mapping[str, str]
 
 
 class MirrorClient:
-    """A cluster that others are mirrored to, as its applications see it; for one thread at a time."""
+    """A cluster that others are mirrored to, as its applications see it; use from one thread at a time."""
 
     def __init__(
         self,
@@ -57,10 +57,10 @@ class MirrorClient:
         """Connect to nothing yet.
 
         Args:
-            bootstrap_servers: host:port,host:port, or all of how to reach the cluster.
+            bootstrap_servers: host:port,host:port, or an Endpoint with all that is needed to reach the cluster.
             naming: how remote topics are named: an object, or what `replication.policy.class` takes.
-            reading: how to reach it for reading topics, if not as for listing them.
-            patience: how long a call tries again while no broker answers.
+            reading: how to reach the cluster to read topics, if it differs from how to list them.
+            patience: how long a call retries while no broker answers.
         """
         if isinstance(bootstrap_servers, str):
             bootstrap_servers = client_endpoint({"bootstrap.servers": bootstrap_servers}, "admin.")
@@ -80,7 +80,7 @@ class MirrorClient:
         naming: NamingPolicy | str | None = None,
         patience: timedelta = PATIENCE,
     ) -> Self:
-        """Make a client from the properties of a Java MirrorClient; `naming` overrules theirs."""
+        """Make a client from the properties of a Java MirrorClient; `naming` overrides theirs."""
         return cls(
             client_endpoint(properties, "admin."),
             naming=client_naming(properties) if naming is None else naming,
@@ -104,7 +104,7 @@ class MirrorClient:
         self._reading.close()
 
     def replication_hops(self, upstream_alias: str) -> int:
-        """Return how many flows lie between that cluster and this one at least; -1 if no way leads here."""
+        """Return the smallest number of flows between that cluster and this one; -1 if there is no path."""
         return topology.count_replication_hops(self._topics(), upstream_alias, self.naming)
 
     def heartbeat_topics(self) -> set[str]:
@@ -116,7 +116,7 @@ class MirrorClient:
         return topology.select_checkpoints(self._topics(), self.naming)
 
     def upstream_clusters(self) -> set[str]:
-        """Return the clusters whose heartbeats arrive here, through any number of others."""
+        """Return the clusters whose heartbeats arrive here, through any number of other clusters."""
         return topology.find_upstream_clusters(self._topics(), self.naming)
 
     def remote_topics(self, source: str | None = None) -> set[str]:
@@ -149,11 +149,11 @@ class MirrorClient:
         upstream: bool = False,
         within: timedelta = PATIENCE,
     ) -> int | None:
-        """Return where a reader at `offset` on `remote_cluster` goes on here, or None if nobody knows.
+        """Return where a reader at `offset` on `remote_cluster` continues here, or None if that is unknown.
 
-        That is the place of the first record at or after it; of what is not copied yet, the place
-        where the next record goes. `topic` is the name it has on `remote_cluster`. With `upstream` the
-        question is turned round. For many offsets, ask `run_maps` once.
+        That is the offset of the first record at or after it. For what is not copied yet, it is the offset
+        where the next record goes. `topic` is the name on `remote_cluster`. With `upstream` the question is
+        reversed. For many offsets, call `run_maps` once.
         """
         wanted = TopicPartition(topic, partition)
         maps, broken = self._run_maps(remote_cluster, within)
@@ -167,9 +167,9 @@ class MirrorClient:
     def run_maps(
         self, remote_cluster: str, within: timedelta = PATIENCE
     ) -> dict[TopicPartition, RunMap]:
-        """Return where the records of `remote_cluster` went, by its own partitions.
+        """Return where the records of `remote_cluster` went, by partitions of that cluster.
 
-        It is empty where a mirror that keeps no such maps did the copying, as MirrorMaker 2 does.
+        It is empty if the mirror that copied the records keeps no such maps, as is the case for MirrorMaker 2.
         """
         maps, broken = self._run_maps(remote_cluster, within)
         for partition in broken:
@@ -193,7 +193,7 @@ class MirrorClient:
         return [topic.name for topic in found.values() if not topic.internal]
 
     def _read(self, topic: str, within: timedelta) -> Iterable[Row] | None:
-        """Return the rows of partition 0, the only one that is written to; None without a topic."""
+        """Return the rows of partition 0, the only one that is written to; None if the topic does not exist."""
         found = patiently(lambda: self._reading.describe([topic]), min(within, self._patience))
         if topic not in found:
             return None
@@ -243,7 +243,7 @@ def remote_topics(
 
 
 def client_endpoint(properties: Mapping[str, str], prefix: str) -> Endpoint:
-    """Return how to reach the cluster; keys with `prefix` overrule bare ones."""
+    """Return how to reach the cluster; keys with `prefix` override bare ones."""
     client = {key: properties[key] for key in properties if key in _OWN_KEYS}
     own = strip_prefix(properties, prefix)
     client |= {key: own[key] for key in own if key in _OWN_KEYS}
@@ -261,7 +261,7 @@ def client_naming(properties: Mapping[str, str]) -> NamingPolicy:
 
 
 def latest_offsets(rows: Iterable[Row]) -> dict[str, Offsets]:
-    """Return what the last checkpoint of each group and partition says; no checkpoint is passed over."""
+    """Return the last readable checkpoint of each group and partition."""
     latest: dict[bytes, Checkpoint] = {}
     for key, value in rows:
         if value is None:

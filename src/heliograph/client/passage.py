@@ -1,4 +1,4 @@
-"""A group's way from one cluster to another: what both of them tell, and the commit on the other side."""
+"""The move of a group from one cluster to another: the queries to both, and the commit on the target."""
 
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -49,7 +49,7 @@ class Passage:
         self._target = target
 
     def ask_source(self) -> Left:
-        """Return what the cluster that is left tells now."""
+        """Return the current state of the cluster that the group leaves."""
         topics = self._names(self._source.cluster)
         with closing(Cluster(self._source)) as cluster:
             found = patiently(lambda: cluster.describe(topics), _PATIENCE)
@@ -60,7 +60,7 @@ class Passage:
         return Left(self._source.cluster, committed, counts, runs)
 
     def plan_further(self) -> Plan | None:
-        """Return where the group goes on on the target if it has read more there than on the source."""
+        """Return where the group continues on the target if it has read more there than on the source."""
         with closing(Cluster(self._target)) as cluster:
             names = self._names(self._target.cluster)
             if not any(partition.topic in names for partition in self._committed(cluster)):
@@ -71,9 +71,9 @@ class Passage:
         return plan_move(self._streams, left, entered, self._naming)
 
     def plan(self, see: Callable[[], Left], wait: timedelta, *, is_alive: bool) -> Plan:
-        """Return where the group goes on, having waited for run maps that are behind.
+        """Return where the group continues, after waiting for run maps that are behind.
 
-        One that is kept on the source does not change any more unless that `is_alive`.
+        A run map that is kept on the source no longer changes unless the source `is_alive`.
         """
         deadline = time.monotonic() + wait.total_seconds()
         while True:
@@ -83,10 +83,11 @@ class Passage:
             time.sleep(_PAUSE)
 
     def commit(self, plan: Plan, former_member: str | None, within: timedelta) -> Plan:
-        """Commit what the group is behind, while nobody is in it; return how the plan came out.
+        """Commit the offsets that the group is behind, while it has no members; return the resulting plan.
 
-        Others may have come over before, and committed and gone on: then there is nothing to do. Who was
-        in the group when the cluster died still is when that is back, until the session times out.
+        Other members may have moved before, committed and continued: then there is nothing to do. A member
+        that was in the group when the cluster died is still in it when the cluster is back, until its
+        session times out.
         """
         deadline = time.monotonic() + within.total_seconds()
         behind: dict[TopicPartition, int] = {}
@@ -97,7 +98,7 @@ class Passage:
                 plan = replace(plan, places=_after(plan, there, behind))
                 if not plan.commits:
                     return plan
-                if was_in_use and not behind:  # who is in it has committed before
+                if was_in_use and not behind:  # the members in it have committed before
                     behind = {p: at - there.get(p, 0) for p, at in plan.commits.items()}
                 if former_member:
                     leave_group(cluster, self._group, former_member)
@@ -113,7 +114,7 @@ class Passage:
                 time.sleep(_PAUSE)
 
     def _commit_once(self, cluster: Cluster, wanted: dict[TopicPartition, int]) -> bool:
-        """Commit, unless the group is in use; return whether all of it was."""
+        """Commit, unless the group is in use; return whether every offset was committed."""
         if _is_in_use(cluster, self._group):
             return False
         offsets = {partition: Committed(offset, "") for partition, offset in wanted.items()}
@@ -127,7 +128,7 @@ class Passage:
         return f"commit for group {self._group} on {self._target.cluster}"
 
     def is_in_use(self, endpoint: Endpoint) -> bool:
-        """Whether the group has members on a cluster; ClusterUnreachable at once if nobody answers."""
+        """Whether the group has members on a cluster; ClusterUnreachable at once if no broker answers."""
         with closing(Cluster(endpoint)) as cluster:
             cluster.describe(())
             return _is_in_use(cluster, self._group)
@@ -155,7 +156,7 @@ class Passage:
             committed = self._committed(cluster)
             found = patiently(lambda: cluster.describe(topics), _PATIENCE)
             partitions = [p for topic in found.values() for p in topic.partitions]
-            # After the maps: whatever they tell of is there.
+            # After the maps, so that everything they refer to exists.
             starts, ends = (_list(cluster, partitions, which) for which in (EARLIEST, LATEST))
         checkpoints = {partition: its.offset for partition, its in told.items()}
         return Entered(self._target.cluster, starts, ends, committed, checkpoints, runs)
@@ -186,7 +187,7 @@ def _after(
 ) -> dict[TopicPartition, Place]:
     """Return the places of a plan now that the group has committed `there`.
 
-    Who came over before this member knew less if the group was `behind` then, and read that again.
+    If the group was `behind` then, the members that moved before this one knew less, and read that again.
     """
     return {
         partition: Place(there[partition], How.THERE, behind.get(partition, 0))

@@ -1,12 +1,12 @@
-"""Where the reader of a partition goes on after its group moved to another cluster. Decides, asks nobody.
+"""Where the reader of a partition continues after its group moved to another cluster. Only decides, no I/O.
 
-    t on A  --copied-->  A.t on B     from A to B: where B keeps it that A's offset went
-                                      from B to A: where B keeps it that B's offset came from
+    t on A  --copied-->  A.t on B     from A to B: B stores where A's offset went
+                                      from B to A: B stores where B's offset came from
 
-A  A place is at or before the first record that the group has not read: nothing is passed over.
-B  A group is never taken back on the cluster that it goes to.
-C  What cannot be translated has no place; it is for the reader to say what then. What the group has
-   never read is told apart: there it begins, as on a first start.
+A  A place is at or before the first record that the group has not read: no record is skipped.
+B  A group is never moved back on the cluster that it goes to.
+C  What cannot be translated has no place; the reader decides what happens then. What the group has
+   never read is a separate case: there it starts as on a first start.
 """
 
 from collections.abc import Iterable, Mapping
@@ -22,7 +22,7 @@ _NEVER = "the group has committed nothing and has no checkpoint"
 
 
 class How(Enum):
-    """What a place is known from."""
+    """How a place is known."""
 
     EXACT = "the run map"
     CHECKPOINT = "its checkpoint"
@@ -32,10 +32,10 @@ class How(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The next offset to read, and how many records the group may get again from there at most.
+    """The next offset to read, and how many records at most the group may get again from there.
 
-    `ahead` are records it may have read that are not on this cluster. Should the cluster they are on
-    come back, a mirror brings them, and they come again too.
+    `ahead` counts records that the group may have read and that are not on this cluster. If the cluster
+    that has them comes back, a mirror copies them, and the group gets them again too.
     """
 
     offset: int
@@ -46,13 +46,13 @@ class Place:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Stream:
-    """A topic by the cluster it is written on, and its name there."""
+    """A topic: the cluster it is written on, and its name there."""
 
     origin: str
     topic: str
 
     def on(self, cluster: str, naming: NamingPolicy) -> str:
-        """Return what it is called on a cluster."""
+        """Return the name of the topic on a cluster."""
         if cluster == self.origin:
             return self.topic
         return naming.format_remote_topic(self.origin, self.topic)
@@ -62,8 +62,8 @@ class Stream:
 class Left:
     """The cluster that a group leaves, as it was last seen.
 
-    `runs` are kept there, and tell where the records of the cluster that is entered went, by
-    partitions of that one. Unless it `is_known`, the cluster never told what the group has committed.
+    `runs` are kept there, and say where the records of the entered cluster went, by partitions of the
+    entered cluster. Without `is_known`, the cluster never reported what the group has committed.
     """
 
     cluster: str
@@ -90,11 +90,11 @@ class Entered:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Where a group goes on, by partitions of the cluster it goes to.
+    """Where a group continues, by partitions of the cluster it goes to.
 
-    `unknown` says why a partition, or a topic as a whole, has no place though it was read, or may have
-    been; `unread` names those of which the group has committed nothing yet. `absent` are partitions of
-    the cluster it leaves that the other one lacks: what it had there to read cannot be read now.
+    `unknown` says why a partition, or a whole topic, has no place although it was read, or may have
+    been; `unread` names those for which the group has committed nothing yet. `absent` are partitions of
+    the cluster it leaves that the other cluster lacks: what was left to read there cannot be read now.
     """
 
     places: Mapping[TopicPartition, Place]
@@ -104,7 +104,7 @@ class Plan:
 
     @property
     def commits(self) -> dict[TopicPartition, int]:
-        """What has to be committed for the group before anybody reads."""
+        """What has to be committed for the group before any member reads."""
         return {p: its.offset for p, its in self.places.items() if its.how is not How.THERE}
 
     @property
@@ -113,14 +113,14 @@ class Plan:
 
     @property
     def ahead(self) -> int:
-        """How many records the group may have read that are not there, and may come."""
+        """How many records the group may have read that are not there, and may still arrive."""
         return sum(place.ahead for place in self.places.values())
 
     def may_improve(self, *, is_alive: bool) -> bool:
-        """Whether it may get better: records are copied of which a run map does not tell yet.
+        """Whether the plan may improve: records are copied that a run map does not cover yet.
 
-        The map of what comes from the cluster that is left is kept on the other one. Unless the
-        first `is_alive`, a map that is kept on it stays as it is, and nothing more is copied from it.
+        The map of records from the cluster that is left is kept on the other one. Unless the cluster that
+        is left `is_alive`, a map that is kept on it does not change, and nothing more is copied from it.
         """
         exact = [p for p in self.places.values() if p.how is How.EXACT]
         if is_alive:
@@ -131,7 +131,7 @@ class Plan:
 def plan_move(
     streams: Iterable[Stream], left: Left, entered: Entered, naming: NamingPolicy
 ) -> Plan:
-    """Return where a group that reads `streams` goes on."""
+    """Return where a group that reads `streams` continues."""
     places: dict[TopicPartition, Place] = {}
     unknown: list[str] = []
     unread: list[str] = []
@@ -162,10 +162,10 @@ def plan_move(
 def select_further(
     streams: Iterable[Stream], left: Left, entered: Entered, naming: NamingPolicy
 ) -> list[TopicPartition]:
-    """Return the partitions of one cluster of which a group has read more than it has on the other.
+    """Return the partitions of one cluster of which a group has read more than on the other.
 
-    That is what it has committed on the one that it would enter, against what it has on the one that it
-    would leave, translated. One that only the first has says nothing: it cannot be read elsewhere.
+    This compares its commits on the cluster that it would enter with its commits, translated, on the cluster
+    that it would leave. A partition that only the entered cluster has proves nothing: it cannot be read elsewhere.
     """
     return sorted(
         partition
@@ -194,7 +194,7 @@ def _is_further(
 def refuse_same_names(
     streams: Iterable[Stream], clusters: Iterable[str], naming: NamingPolicy
 ) -> None:
-    """Raise where two topics would be one on a cluster, as when every topic keeps its name."""
+    """Raise if two topics would be one on a cluster, as when every topic keeps its name."""
     wanted = list(streams)
     for cluster in clusters:
         names: dict[str, Stream] = {}
@@ -210,7 +210,7 @@ def refuse_same_names(
 def _find_place(
     stream: Stream, index: int, left: Left, entered: Entered, naming: NamingPolicy
 ) -> Place | str:
-    """Return where one partition is read on, or why nobody knows."""
+    """Return where reading of one partition continues, or why that is unknown."""
     here = TopicPartition(stream.on(entered.cluster, naming), index)
     end = entered.ends[here]
     there = entered.committed.get(here)
@@ -237,9 +237,9 @@ def _is_unread(stream: Stream, left: Left, naming: NamingPolicy) -> bool:
 def _is_begun_there(
     stream: Stream, index: int, left: Left, entered: Entered, naming: NamingPolicy
 ) -> bool:
-    """Whether a partition that the group has committed nothing of holds nothing that it has read.
+    """Whether a partition without a commit of the group holds nothing that the group has read.
 
-    It may, if records are placed by key; a run map proves that they are not.
+    It may hold such records if records are placed by key; a run map proves that they are not.
     """
     here = TopicPartition(stream.on(entered.cluster, naming), index)
     maps = entered.runs if stream.origin == left.cluster else left.runs
@@ -288,10 +288,10 @@ def _upstream(runs: RunMap, committed: int) -> Place | None:
 
 
 def _count(stream: Stream, left: Left, entered: Entered) -> float:
-    """Return how many partitions a stream has where it is written, infinite if nobody knows.
+    """Return how many partitions a stream has where it is written, infinite if that is unknown.
 
-    Only run maps prove that partitions were copied one to one: with `target.partitions` none are kept,
-    records are anywhere, and no partition may be taken for one that nothing was copied to.
+    Only run maps prove that partitions were copied one to one. With `target.partitions` no run maps are kept
+    and records may be in any partition, so no partition may be treated as one that nothing was copied to.
     """
     copied = [p.index + 1 for p in entered.runs if p.topic == stream.topic]
     if not copied:

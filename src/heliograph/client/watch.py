@@ -1,6 +1,6 @@
-"""A cluster watched from a thread of its own: does it answer, and where does a group stand on it.
+"""Watches a cluster from a separate thread: does it answer, and what are a group's positions on it.
 
-When a cluster dies it can no longer be asked. So this asks all the time, and remembers.
+A cluster that is gone cannot be queried. So this thread queries it all the time, and remembers.
 """
 
 import logging
@@ -24,10 +24,10 @@ _ONCE = timedelta(0)
 
 
 class Pulse(threading.Thread):
-    """Asks a cluster for its brokers every so often, until it is stopped.
+    """Asks a cluster for its brokers at an interval, until it is stopped.
 
-    An answer of any broker counts, also one that refuses. A question that hangs is an unanswered one:
-    whoever asks this object never waits.
+    An answer from any broker counts, even a refusal. A request that hangs counts as unanswered: callers
+    of this object never wait.
     """
 
     def __init__(self, endpoint: Endpoint, interval: timedelta) -> None:
@@ -41,25 +41,25 @@ class Pulse(threading.Thread):
         self._asked = threading.Event()
 
     def silence(self) -> timedelta:
-        """Return for how long no question was answered."""
+        """Return for how long no request was answered."""
         return self._since(self._unanswered_since)
 
     def answering(self) -> timedelta:
-        """Return for how long every question was answered."""
+        """Return for how long every request was answered."""
         return self._since(self._answering_since)
 
     def await_answer(self, within: timedelta) -> bool:
-        """Return whether the first question was answered in time."""
+        """Return whether the first request was answered in time."""
         return self._asked.wait(within.total_seconds()) and self._answering_since is not None
 
     def note_answer(self) -> None:
-        """Take in that somebody else got an answer; a question that hangs counts from now."""
+        """Note that other code got an answer; a request that hangs counts from now."""
         with self._lock:
             if self._unanswered_since is not None:
                 self._unanswered_since = time.monotonic()
 
     def stop(self) -> None:
-        """End it; a question that hangs is left to itself."""
+        """Stop the thread; a request that hangs is not waited for."""
         self._stopping.set()
 
     def run(self) -> None:
@@ -72,7 +72,7 @@ class Pulse(threading.Thread):
                 self._stopping.wait(self._interval)
 
     def _look(self, cluster: Cluster) -> None:
-        """Find out more from a cluster that answers."""
+        """Query more from a cluster that answers."""
 
     def _ask(self, cluster: Cluster) -> bool:
         began = time.monotonic()
@@ -111,7 +111,7 @@ class Watch(Pulse):
         *,
         committed: Mapping[TopicPartition, int] | None = None,
     ) -> None:
-        """Know what the group has committed, if that is told, until the cluster tells it."""
+        """Use `committed`, if given, until the cluster reports what the group has committed."""
         super().__init__(endpoint, interval)
         self._group = group
         self._topics = list(topics)
@@ -125,7 +125,7 @@ class Watch(Pulse):
         self._followed: FollowedTopic | None = None
 
     def note_commit(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Take in what this member committed itself, so that nobody has to be asked for it."""
+        """Note what this member committed itself, so that no query is needed."""
         now = time.monotonic()
         with self._lock:
             self._committed.update(offsets)
@@ -149,7 +149,7 @@ class Watch(Pulse):
             committed, _ = fetch_committed(cluster, [self._group], _ONCE)
             runs = self._read_runs(cluster)
         except MirrorError as exc:
-            # What was seen before stands; whether the cluster is alive is not decided here.
+            # What was seen before stays valid; whether the cluster is alive is not decided here.
             log.debug("cluster=%s cannot be looked at: %s", self._endpoint.cluster, exc)
             return
         with self._lock:
@@ -181,7 +181,7 @@ class Watch(Pulse):
 
 
 def answers(endpoint: Endpoint, within: timedelta) -> bool:
-    """Whether a cluster answers a new connection in time; one that hangs is left to itself."""
+    """Whether a cluster answers a new connection in time; one that hangs is not waited for."""
     pulse = Pulse(endpoint, within)
     pulse.start()
     try:

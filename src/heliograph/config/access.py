@@ -1,9 +1,9 @@
 """Who may use the REST API: a file with one line per entry, which only its owner can read.
 
     role:name:scrypt$14$8$1$SALT$HASH      a password; log2 of the cost, block size, lanes, then Base64
-    role:name:sha256$HASH                  a bearer token; it is random and long, so a plain hash will do
+    role:name:sha256$HASH                  a bearer token; it is random and long, so a plain hash is enough
 
-Empty lines and lines that begin with # do not count.
+Empty lines and lines that begin with # are ignored.
 """
 
 import base64
@@ -33,7 +33,7 @@ _NOT_ALLOWED = stat.S_IWGRP | stat.S_IRWXO
 
 
 class Role(IntEnum):
-    """What somebody may do; a higher role may do all that a lower one may."""
+    """What a user may do; a higher role may do all that a lower one may."""
 
     VIEW = 1
     OPERATE = 2
@@ -54,7 +54,7 @@ class Password:
     digest: bytes
 
     def fits(self, given: str) -> bool:
-        """Tell whether that is the password; it takes its time, so not on an event loop."""
+        """Return whether that is the password; this is slow, so do not call it on an event loop."""
         memory = 256 * self.block * ((1 << self.log_cost) + self.lanes + 2)
         found = hashlib.scrypt(
             given.encode(),
@@ -156,7 +156,7 @@ def read_entries(path: Path) -> tuple[Entry, ...]:
 
 
 def put_entry(path: Path, entry: Entry) -> bool:
-    """Write an entry in place of one of the same name and kind, else at the end; tell if it replaced one."""
+    """Write an entry in place of one of the same name and kind, else at the end; return whether it replaced one."""
     if not _NAME.fullmatch(entry.name):
         raise ConfigError(
             f"{entry.name}: a name has up to 64 characters, and no blank, no colon and no # at its start."
@@ -171,7 +171,7 @@ def put_entry(path: Path, entry: Entry) -> bool:
 
 
 def remove_entries(path: Path, name: str, kind: type[Password | Token] | None = None) -> int:
-    """Take all entries of a name out, or those of one kind; return how many there were."""
+    """Remove all entries of a name, or those of one kind; return how many there were."""
     gone = [e for e in read_entries(path) if e.name == name and isinstance(e.proof, kind or object)]
     if gone:
         kept = [
@@ -182,7 +182,7 @@ def remove_entries(path: Path, name: str, kind: type[Password | Token] | None = 
 
 
 def _replace(path: Path, text: str) -> None:
-    """Write a file at once, so that no reader sees half of it; it keeps its owner and mode."""
+    """Write a file atomically, so that no reader sees half of it; it keeps its owner and mode."""
     try:
         handle, beside = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
         with os.fdopen(handle, "w") as file:

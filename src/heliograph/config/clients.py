@@ -38,7 +38,7 @@ def client_props(props: Mapping[str, str], side: Side, role: Role) -> dict[str, 
     cluster = strip_prefix(props, f"{side}.cluster.")
     client = {key: value for key, value in cluster.items() if key in CLIENT_KEYS}
     client |= strip_prefix(props, f"{role}.")
-    # consumer.poll.timeout.ms and admin.timeout.ms are the connector's, whatever they look like.
+    # consumer.poll.timeout.ms and admin.timeout.ms are the connector's, despite their names.
     client.pop("poll.timeout.ms" if role == "consumer" else "timeout.ms", None)
     client |= strip_prefix(props, f"{side}.{role}.")
     if role == "consumer":
@@ -115,7 +115,7 @@ def read_tls(client: Mapping[str, str]) -> Tls:
 
 
 def _plain(value: str | None) -> str | None:
-    """Return a value without where it was written, which is not for tasks."""
+    """Return a value without its origin, which is not for tasks."""
     return None if value is None else str(value)
 
 

@@ -60,7 +60,7 @@ class WorkerConfig:
 
     @property
     def spark(self) -> dict[str, str]:
-        """What it says of Spark."""
+        """Its settings for Spark."""
         return {key: str(value) for key, value in self.props.items() if key.startswith("spark.")}
 
     def __repr__(self) -> str:
@@ -74,7 +74,7 @@ def load_connector(
     worker: WorkerConfig | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> ConnectorConfig:
-    """Load and check one connector; without a name in it, it has the file's."""
+    """Load and check one connector; without a name in it, it takes the file's."""
     path = Path(path)
     written = read_json(path) if path.suffix == ".json" else read_properties(path)
     return connector_config(written, path.stem, worker, environment)
@@ -86,7 +86,7 @@ def connector_config(
     worker: WorkerConfig | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> ConnectorConfig:
-    """Check one connector that was already parsed; `name` counts where it has none."""
+    """Check one connector that was already parsed; `name` applies if it has none."""
     file = resolve(
         written,
         os.environ if environment is None else environment,
@@ -110,14 +110,14 @@ def connector_config(
         worker.endpoint if worker else None,
     )
     if worker is not None:
-        # One Spark runs all connectors of a worker: what its file says of Spark counts.
+        # One Spark runs all connectors of a worker: the Spark settings in the worker's file win.
         config = replace(config, spark={**config.spark, **worker.spark})
     warnings = (*file.warnings, *lint_connector(file.entries))
     return ConnectorConfig(file.file, str(entries["name"]), part, config, warnings, written)
 
 
 def is_source(props: Mapping[str, str]) -> bool:
-    """Whether these are of a source connector; a class that is not known is not."""
+    """Whether these are properties of a source connector; an unknown class is not one."""
     try:
         return _part(props, "") is Part.SOURCE
     except ConfigError:
@@ -125,7 +125,7 @@ def is_source(props: Mapping[str, str]) -> bool:
 
 
 def load_standalone(path: Path, environment: Mapping[str, str] | None = None) -> WorkerConfig:
-    """Load and check a connect-standalone.properties; a file holds its positions, or it has a topic."""
+    """Load and check a connect-standalone.properties; positions are kept in a file or in a topic."""
     file = _read_worker(path, environment)
     props = file.entries
     kept_in = WorkerSettings.offset_storage_file_filename.name

@@ -8,7 +8,7 @@ from heliograph.config.fields import LIST, Field, Heading, Part
 from heliograph.config.settings import FIELDS, fields_of
 from heliograph.config.settings_source import FlowOnlySettings
 
-# Connect gives these to every source connector, so to all three; it puts topics as they come.
+# Connect gives these to every source connector, so to all three.
 _OF_SOURCES: tuple[Field[object], ...] = (
     Field(
         "topic.creation.groups",

@@ -19,7 +19,7 @@ E = TypeVar("E", bound=StrEnum)
 
 
 class Part(StrEnum):
-    """Who reads a key."""
+    """The component that reads a key."""
 
     SOURCE = "source"
     CHECKPOINT = "checkpoint"
@@ -70,7 +70,7 @@ class Heading:
 class Field(Generic[T]):
     """One property, declared as an attribute of a class of settings. A required one has a default that is never used.
 
-    Asked of the class, the attribute is the declaration; asked of settings that were read, it is the value.
+    On the class, the attribute is the declaration; on settings that were read, it is the value.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class Field(Generic[T]):
         importance: Importance = LOW,
         heading: Heading | None = None,
     ) -> None:
-        """Declare it; `by` are its readers, if these are not those of its class."""
+        """Declare it; `by` are its readers, if they differ from those of its class."""
         self.name = name
         self.kind = kind
         self.default = default
@@ -131,7 +131,7 @@ class Field(Generic[T]):
 
 
 class Settings:
-    """The properties that one component reads, typed. A subclass declares them, and who reads them."""
+    """The properties that one component reads, typed. A subclass declares them, and which components read them."""
 
     FIELDS: ClassVar[tuple[Field[Any], ...]] = ()
 
@@ -146,7 +146,7 @@ class Settings:
         where: str = "",
         instead: Mapping[Field[Any], Any] | None = None,
     ) -> None:
-        """Read and check all of them but those with a value `instead`; `where` names the file for what is missing."""
+        """Read and check all except those with a value `instead`; `where` names the file if a key is missing."""
         given = instead or {}
         self._values: dict[Field[Any], Any] = {
             declared: given[declared] if declared in given else declared.read(props, where)
@@ -185,7 +185,7 @@ def _shortened(text: str) -> str:
 
 
 def is_on(switch: bool, interval: timedelta) -> bool:
-    """Whether something is done every now and then; MM2 takes a negative interval as off."""
+    """Whether something is done periodically; MM2 treats a negative interval as off."""
     return switch and interval > timedelta(0)
 
 
@@ -211,7 +211,7 @@ def whole(name: str, lowest: int, highest: int, *, but: tuple[int, ...] = ()) ->
 
 
 def one_of(*allowed: str) -> Kind[str]:
-    """Make a kind of fixed words, upper and lower case alike."""
+    """Make a kind of fixed words, case-insensitive."""
 
     def parse(text: str) -> str:
         for word in allowed:
@@ -223,7 +223,7 @@ def one_of(*allowed: str) -> Kind[str]:
 
 
 def choice(words: type[E]) -> Kind[E]:
-    """Make a kind of the words of an enum, upper and lower case alike."""
+    """Make a kind of the words of an enum, case-insensitive."""
     parse_word = one_of(*(str(word.value) for word in words)).parse
     return Kind("STRING", lambda text: words(parse_word(text)))
 

@@ -1,4 +1,4 @@
-"""One flow, typed: what the connectors of A->B are told, whichever way it was written."""
+"""One flow, typed: the settings of the connectors of A->B, in whichever format they were written."""
 
 import re
 from collections.abc import Mapping
@@ -44,7 +44,7 @@ _COMMIT_INTERVAL = timedelta(milliseconds=500)
 
 @dataclass(frozen=True, slots=True)
 class StorageTopic:
-    """A compacted topic of Connect's and how to reach the cluster that holds it, or a file instead."""
+    """A compacted topic of Connect and how to reach the cluster that holds it, or a file instead."""
 
     endpoint: Endpoint
     name: str
@@ -59,7 +59,7 @@ class FlowConfig:
 
     `policy_class` is MM2's default or identity class by its Java name (other classes that do the same
     are already translated to it), or `package.module:Class`. `connectors` and `worker` hold everything,
-    resolved, for those who need a key that has no attribute here: show them through `redact` only.
+    resolved, for code that needs a key that has no attribute here: show them through `redact` only.
     Positions are kept in `offset_storage`, or else as the source's offsets of `positions_group`.
     """
 
@@ -92,7 +92,7 @@ class FlowConfig:
 
     @property
     def transactional_id(self) -> str:
-        """What the writers of this flow are known by on its target."""
+        """The name that identifies the writers of this flow on its target."""
         return f"heliograph-{self.connector_name}-{self.flow}"
 
     @property
@@ -111,7 +111,7 @@ class FlowConfig:
 
     @property
     def commit_interval(self) -> timedelta:
-        """How often a transaction ends: by default, and where Connect would per poll, twice a second."""
+        """How often a transaction ends: twice a second by default, and where Connect would end it per poll."""
         settings = self.flow_only
         if settings.transaction_boundary is not TransactionBoundary.INTERVAL:
             return _COMMIT_INTERVAL

@@ -1,7 +1,7 @@
 """MirrorMaker 1's command line: a consumer's and a producer's properties file, and a pattern of topics.
 
-A flow is made of them that keeps its positions where MirrorMaker 1 did, in the consumer's group, and has
-nothing beside the data: no internal topics, no checkpoints, no heartbeats, no settings or ACLs copied.
+They make a flow that keeps its positions where MirrorMaker 1 did, in the consumer's group, and has nothing
+in addition to the data: no internal topics, no checkpoints, no heartbeats, no settings or ACLs copied.
 """
 
 import os
@@ -87,7 +87,7 @@ def load_legacy(
 
 
 def java_pattern(include: str) -> str:
-    """Return a whitelist as one pattern: MirrorMaker 1 took a comma as `|`, and no blanks and outer quotes."""
+    """Return a whitelist as one pattern: MirrorMaker 1 read a comma as `|`, and dropped blanks and outer quotes."""
     pattern = re.sub(r"^[\"']+|[\"']+$", "", include.replace(",", "|").replace(" ", ""))
     if not pattern:
         raise ConfigError("--whitelist is empty: name the topics to mirror, such as 'orders.*'.")
@@ -101,7 +101,7 @@ def _demand(file: Properties, key: str, what: str) -> str:
 
 
 def _as_side(file: Properties, side: str, role: str) -> dict[str, str]:
-    """Return a client's file as a connector's keys: what reaches the cluster is for every client of it."""
+    """Return a client's file as a connector's keys: connection keys apply to every client of the cluster."""
     found: dict[str, str] = {}
     for key, value in file.entries.items():
         found[f"{side}.{role}.{key}"] = value

@@ -141,7 +141,7 @@ def _bare_note(key: str, clusters: Collection[str]) -> str | None:
 
 
 def _misplaced_note(key: str, clusters: Collection[str]) -> str | None:
-    """Say where a bare key belongs that only counts with a prefix."""
+    """Say where a bare key belongs that only takes effect with a prefix."""
     if key in WORKER_KEYS:
         return f"ignored without a cluster; write TARGET.{key}"
     if key.startswith(_CLIENTS):

@@ -18,7 +18,7 @@ _URL = re.compile(r"(?P<scheme>https?)://(?P<host>\[[^]]+\]|[^:/]*):(?P<port>\d{
 
 
 class Listener(NamedTuple):
-    """An address to listen at, and the URL that is told to others."""
+    """An address to listen on, and the URL that is advertised to others."""
 
     host: str
     port: int
@@ -47,9 +47,9 @@ class Https(NamedTuple):
 
 
 def read_listener(props: Mapping[str, str]) -> Listener:
-    """Return the first listener: of this machine alone, unless a host is named.
+    """Return the first listener: on this machine only, unless a host is named.
 
-    `rest.port` and `rest.host.name`, which Kafka 3 dropped, count where there is no `listeners`.
+    `rest.port` and `rest.host.name`, which Kafka 3 dropped, apply if there is no `listeners`.
     """
     declared = RestSettings.listeners
     written = props.get(declared.name)
@@ -86,14 +86,14 @@ def parse_listen(text: str) -> Listener:
 
 
 def choose_listener(listen: str | None, props: Mapping[str, str]) -> Listener:
-    """Return the listener of `--listen` where it was given, else that of the file."""
+    """Return the listener of `--listen` if it was given, else that of the file."""
     return read_listener(props) if listen is None else parse_listen(listen)
 
 
 def read_https(props: Mapping[str, str]) -> Https:
     """Return the certificates of https listeners.
 
-    As in Connect, one key under `listeners.https.` is enough for the bare `ssl.*` keys not to count.
+    As in Connect, a single key under `listeners.https.` disables the bare `ssl.*` keys.
     """
     own = strip_prefix(props, _HTTPS)
     client_auth = RestSettings.ssl_client_auth.read(own or props)

@@ -1,4 +1,4 @@
-"""An mm2.properties as a whole: clusters, the flows that run, the flows that only beat."""
+"""An mm2.properties as a whole: clusters, the flows that run, the flows that only send heartbeats."""
 
 import os
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ from heliograph.model import Flow
 
 @dataclass(frozen=True, slots=True, repr=False)
 class MirrorConfig:
-    """What a dedicated mirror does; `other_flows` are not enabled. `written` is the file before any expression was resolved."""
+    """What a dedicated mirror does; `other_flows` are not enabled. `written` is the file with expressions intact."""
 
     file: str
     clusters: tuple[str, ...]
@@ -123,7 +123,7 @@ def _spark(props: Mapping[str, str]) -> dict[str, str]:
 
 
 def _checkpoint_warnings(config: FlowConfig) -> list[str]:
-    """Say why a flow writes no checkpoints; MM2 refuses its checkpoint connector and goes on."""
+    """Say why a flow writes no checkpoints; MM2 refuses its checkpoint connector and continues."""
     props = config.connectors[Part.CHECKPOINT]
     return [
         f"{value.origin}: {value.origin.key}: {config.flow} writes no checkpoints and syncs no groups"

@@ -1,4 +1,4 @@
-"""What a user can have written wrong. A message is `file:line: key=value: what is allowed`."""
+"""Mistakes that a user can make in a configuration. A message is `file:line: key=value: what is allowed`."""
 
 from heliograph.errors import ConfigError
 
@@ -19,7 +19,7 @@ class InvalidSetting(ConfigError):
 
 
 class MissingSetting(ConfigError):
-    """A key that nothing works without."""
+    """A required key that is missing."""
 
     def __init__(self, where: str, key: str, needed: str) -> None:
         super().__init__(where, key, needed)
@@ -33,7 +33,7 @@ class MissingSetting(ConfigError):
 
 
 class UnreadableFile(ConfigError):
-    """A file that is not there or does not hold what its name says."""
+    """A file that does not exist or does not hold what its name says."""
 
     def __init__(self, where: str, reason: str) -> None:
         super().__init__(where, reason)

@@ -18,13 +18,13 @@ def naming_of(config: FlowConfig) -> NamingPolicy:
 
 
 def replicates_of(config: FlowConfig) -> Callable[[str], bool]:
-    """Return what decides, by a source topic's name, whether this flow copies it."""
+    """Return a function that decides, by a source topic's name, whether this flow copies it."""
     skips = skips_of(config)
     return lambda topic: skips(topic) is None
 
 
 def skips_of(config: FlowConfig) -> Callable[[str], Skip | None]:
-    """Return what tells, by a source topic's name, why this flow does not copy it; None if it does."""
+    """Return a function that says, by a source topic's name, why this flow does not copy it; None if it does."""
     return partial(
         reason_to_skip,
         accepts=NameFilter(config.mirroring.topics, config.mirroring.topics_exclude).accepts,

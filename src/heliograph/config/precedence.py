@@ -35,7 +35,7 @@ CLASSES = {part: _MIRROR + name for part, name in CLASS_NAMES.items()}
 
 
 def cluster_props(props: Mapping[str, str], alias: str) -> dict[str, str]:
-    """Return what is said about one cluster: its own keys first, then bare client keys."""
+    """Return the settings of one cluster: its own keys first, then bare client keys."""
     found = strip_prefix(props, f"{alias}.")
     own = {key: found[key] for key in found if key in CLIENT_KEYS}
     for key, value in own.items():
@@ -87,7 +87,7 @@ def connector_props(props: Mapping[str, str], flow: Flow, part: Part) -> dict[st
 
 
 def with_new_names(props: Mapping[str, str]) -> dict[str, str]:
-    """Return a copy where old names became new ones; a new name that is there already wins."""
+    """Return a copy with old names replaced by new ones; a new name that is already present wins."""
     found = dict(props)
     for old, new in RENAMED.items():
         if old in found:

@@ -1,7 +1,7 @@
 """Java's properties files, read as Java reads them, each value knowing where it was written.
 
-A `Written` is a plain string to everybody but the one who has to report a mistake: it survives being
-copied from mapping to mapping, so the line of the file is still known after all precedence rules.
+A `Written` is a plain string to all code except that which reports mistakes: it survives being copied
+from mapping to mapping, so the line of the file is still known after all precedence rules.
 """
 
 import json
@@ -22,7 +22,7 @@ _LINE_END = re.compile(r"\r\n|\r|\n")
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a value stands: the file as the user named it, the line, the key as written.
+    """Where a value was written: the file as the user named it, the line, the key as written.
 
     What came over REST has no lines: then the line is 0.
     """
@@ -36,7 +36,7 @@ class Origin:
 
 
 class Written(str):
-    """A value together with its origin. Its repr hides what must not be seen."""
+    """A value together with its origin. Its repr hides what must not be shown."""
 
     origin: Origin
     secret: bool
@@ -73,7 +73,7 @@ def read_properties(path: Path) -> Properties:
 
 
 def parse_properties(content: bytes, file: str) -> Properties:
-    """Parse bytes as `java.util.Properties.load` does; of two equal keys the later one counts."""
+    """Parse bytes as `java.util.Properties.load` does; of two equal keys the later one wins."""
     entries: dict[str, Written] = {}
     warnings: list[str] = []
     line = 1
@@ -121,7 +121,7 @@ def parse_json(content: bytes, file: str) -> Properties:
 
 
 def properties_of(config: Mapping[str, str], what: str) -> Properties:
-    """Return settings that stand in no file; `what` says in messages what they belong to."""
+    """Return settings that come from no file; `what` says in messages what they belong to."""
     return Properties(what, {k: Written(v, Origin(what, 0, k)) for k, v in config.items()})
 
 
@@ -144,7 +144,7 @@ def _from_json(key: str, value: Any, file: str, text: str) -> Written | None:
 
 
 def _check_text(text: str, where: str) -> None:
-    """Refuse half a surrogate pair: it can be escaped, but neither be sent nor be shown."""
+    """Refuse half a surrogate pair: it can be escaped, but neither sent nor shown."""
     try:
         text.encode()
     except UnicodeEncodeError as exc:
@@ -153,7 +153,7 @@ def _check_text(text: str, where: str) -> None:
 
 
 def read_file(path: Path) -> bytes:
-    """Return what a file holds; one that has no end, such as a device, is not read to it."""
+    """Return what a file holds; a file without an end, such as a device, is read only up to a limit."""
     try:
         with path.open("rb") as file:
             content = file.read(_LARGEST + 1)

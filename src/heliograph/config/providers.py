@@ -1,9 +1,9 @@
 """`${file:/path:key}`, `${env:NAME}` and `${dir:/path:name}` in values.
 
-Kafka wants each provider declared under config.providers; in a file of the operator's these work
-undeclared too. What comes to a worker is resolved by the providers that the worker declares, and by
-no others: whoever may send a connector must not thereby read the worker's files. As in Kafka a value
-is looked through once, and what cannot be found stays as it is written.
+Kafka requires each provider to be declared under config.providers; in a file of the operator these work
+undeclared too. What is sent to a worker is resolved by the providers that the worker declares, and by
+no others: a user who may send a connector must not thereby read the worker's files. As in Kafka, a value
+is scanned once, and what cannot be found stays as it is written.
 """
 
 import re
@@ -21,7 +21,7 @@ _KAFKA = "org.apache.kafka.common.config.provider."
 
 class Provider(Protocol):
     def find(self, path: str, key: str) -> str | None:
-        """Return the value, or None if there is none; raise UnreadableFile if one cannot look."""
+        """Return the value, or None if there is none; raise UnreadableFile if the lookup is impossible."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ def resolve(
 ) -> Properties:
     """Return the same settings with every expression replaced, and a warning for each that was not.
 
-    With a worker's settings its providers count alone, and those of `file` are not looked at.
+    With a worker's settings only its providers count, and those of `file` are ignored.
     """
     if worker is None:
         undeclared = _undeclared(environment)
@@ -129,7 +129,7 @@ def _resolve_value(value: Written, providers: Mapping[str, Provider]) -> tuple[W
 def _expressions(text: str) -> Iterator[str | _Expression]:
     """Yield the parts of a value in order: plain text, and `${name:key}` or `${name:path:key}`.
 
-    By hand, since a regular expression of three parts takes the cube of a hostile value's length.
+    Parsed by hand, because a regular expression of three parts takes the cube of a hostile value's length.
     """
     at = 0
     while (start := text.find("${", at)) >= 0 and (end := text.find("}", start)) >= 0:
@@ -197,5 +197,5 @@ def _within(path: str, allowed: tuple[str, ...]) -> bool:
     try:
         resolved = Path(path).resolve()
     except (OSError, RuntimeError, ValueError):
-        return False  # links that go in a circle, a name with a zero byte
+        return False  # links that form a loop, a name with a zero byte
     return not allowed or any(resolved.is_relative_to(Path(root).resolve()) for root in allowed)

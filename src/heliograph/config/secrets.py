@@ -1,4 +1,4 @@
-"""Which values must not be seen, by the name of their key or by where they came from."""
+"""Which values must not be shown, by the name of their key or by where they came from."""
 
 from collections.abc import Mapping
 
@@ -15,7 +15,7 @@ _NAMES = (
 
 
 def is_secret(key: str) -> bool:
-    """Tell whether a key, with whatever prefix, holds a secret."""
+    """Return whether a key, with any prefix, holds a secret."""
     lower = key.lower()
     return lower.endswith(_NAMES) or any(word in lower for word in _WORDS)
 

@@ -1,4 +1,4 @@
-"""What is heliograph's own, and the two consumer keys it reads."""
+"""Heliograph's own settings, and the two consumer keys it reads."""
 
 from datetime import timedelta
 from enum import StrEnum
@@ -32,7 +32,7 @@ class OffsetReset(StrEnum):
 
 
 class OnLoss(StrEnum):
-    """What a partition does whose source or target lost records."""
+    """What happens to a partition whose source or target lost records."""
 
     STOP = "stop"
     CONTINUE = "continue"
@@ -93,7 +93,7 @@ class CopySettings(Settings, by=(Part.SOURCE, Part.OURS)):
 
     @property
     def goes_on_after_loss(self) -> bool:
-        """Whether a partition that lost records is copied on without them."""
+        """Whether copying of a partition that lost records continues without them."""
         return self.on_loss is OnLoss.CONTINUE
 
     @property

@@ -29,7 +29,7 @@ class SourceSupport(StrEnum):
 
 
 class DriverSettings(Settings, by=(Part.DRIVER,)):
-    """What mm2.properties says of itself."""
+    """What mm2.properties says about the mirror as a whole."""
 
     clusters = Field(
         "clusters", LIST, (), "The names of all clusters, separated by commas.", required=True

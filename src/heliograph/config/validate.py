@@ -1,6 +1,6 @@
 """What is wrong with a connector's configuration, key by key, in the JSON of Connect's REST API.
 
-Nothing is connected to and no file is read: a value with an expression in it, `${file:...}`, is taken to be right.
+No connection is made and no file is read: a value with an expression in it, `${file:...}`, is assumed to be right.
 """
 
 import re
@@ -20,7 +20,7 @@ from heliograph.config.settings_own import IsolationLevel, ReadSettings
 from heliograph.config.settings_source import FlowOnlySettings, SourceSettings
 
 Values = Mapping[str, str | None]
-# What a plug-in of the user's could do there, ours cannot.
+# Connect accepts a user's own class for these keys; only the default works here.
 _ONLY_DEFAULT = (
     "topic.filter.class",
     "group.filter.class",
@@ -135,7 +135,7 @@ def _unusable(field: Field[object], raw: str) -> str | None:
 
 
 def _broken_rules(part: Part, config: Values) -> Iterator[tuple[str, str]]:
-    """Yield masks that stand for values, and keys that do not go together as MM2's connectors see it."""
+    """Yield masks sent in place of values, and combinations of keys that MM2's connectors refuse."""
     props = {key: value for key, value in config.items() if value is not None}
     for key, value in props.items():
         if value == HIDDEN and is_secret(key):

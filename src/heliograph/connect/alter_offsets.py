@@ -1,7 +1,7 @@
 """Which offsets Connect's REST API may set for the three connectors (KIP-875), as parsed from JSON.
 
 Every check takes one entry, `partition` to `offset`, and raises ConfigError where MirrorMaker 2 refuses
-it. An offset of null takes the entry away and is always allowed: that is how garbage is got rid of.
+it. An offset of null removes the entry and is always allowed: this is the way to remove garbage.
 """
 
 from collections.abc import Mapping

@@ -25,9 +25,9 @@ log = logging.getLogger(__name__)
 
 
 class ConfigStore:
-    """All connectors as of the last `refresh` or write; any thread may ask and write.
+    """All connectors as of the last `refresh` or write; any thread may read and write.
 
-    Asking never waits for Kafka. A write returns when it was read back.
+    Reading never waits for Kafka. A write returns when it was read back.
     """
 
     def __init__(self, worker: WorkerConfig) -> None:
@@ -36,7 +36,7 @@ class ConfigStore:
         self._topic = StateTopic(worker, "config", self._apply, self._forget)
 
     def open(self) -> None:
-        """Create the topic if need be and read it; what was asked for before now is not for us."""
+        """Create the topic if needed and read it; requests from before now are not for this worker."""
         self._topic.open()
         self.take_restarts()
         self.take_written()
@@ -45,18 +45,18 @@ class ConfigStore:
         self._topic.close()
 
     def refresh(self) -> None:
-        """Take in what was written since the last time."""
+        """Read what was written since the last time."""
         self._topic.refresh()
 
     def take_written(self) -> frozenset[str]:
-        """Return the connectors made or written over since the last time this was asked."""
+        """Return the connectors created or overwritten since the last call."""
         with self._lock:
             written = frozenset(self._view.written)
             self._view.written.clear()
         return written
 
     def take_restarts(self) -> list[RestartRow]:
-        """Return the restarts asked for since the last time this was asked."""
+        """Return the restarts requested since the last call."""
         with self._lock:
             restarts = list(self._view.restarts)
             self._view.restarts.clear()
@@ -74,7 +74,7 @@ class ConfigStore:
             return None if found is None else dict(found)
 
     def births(self, name: str) -> int:
-        """Return how often a connector of that name was made since this store was opened, and before."""
+        """Return how often a connector of that name was created since this store was opened, and before."""
         with self._lock:
             return self._view.births[name]
 
@@ -84,14 +84,14 @@ class ConfigStore:
             return tuple(dict(task) for task in self._view.tasks.get(name, ()))
 
     def target_state(self, name: str) -> TargetState:
-        """Return what somebody wants of a connector; STARTED unless said otherwise."""
+        """Return the target state of a connector; STARTED by default."""
         with self._lock:
             return self._view.target_states.get(name, TargetState.STARTED)
 
     def put_connector(
         self, name: str, config: Mapping[str, str], state: TargetState | None = None
     ) -> None:
-        """Make or change a connector, with the state it is to begin in."""
+        """Create or change a connector, with its initial state."""
         aim = [] if state is None else [TargetStateRow(name, state.value)]
         self._write([*aim, ConnectorRow(name, config)])
 
@@ -108,7 +108,7 @@ class ConfigStore:
         self._write([TargetStateRow(name, state.value)])
 
     def request_restart(self, name: str, *, include_tasks: bool, only_failed: bool) -> None:
-        """Tell all workers to restart what they run of a connector."""
+        """Request that all workers restart what they run of a connector."""
         self._write([RestartRow(name, include_tasks, only_failed)])
 
     def _write(self, rows: Sequence[ConfigRow]) -> None:

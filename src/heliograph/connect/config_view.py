@@ -1,8 +1,8 @@
-"""What the rows of a config topic amount to.
+"""What the rows of a config topic result in.
 
 A set of task configurations counts from its commit on, and only if the commit's number of tasks was
-written since the commit before. Where compaction or a crash left fewer, the connector has no tasks
-until somebody writes all of them again.
+written since the commit before. If compaction or a crash left fewer, the connector has no tasks until
+all of them are written again.
 """
 
 from collections import Counter
@@ -23,10 +23,10 @@ from heliograph.wire.connect_state import (
 
 @dataclass(slots=True)
 class ConfigView:
-    """Connectors as the rows so far tell of them; `written` and `restarts` are for the reader to empty.
+    """Connectors as the rows so far define them; `written` and `restarts` are for the reader to empty.
 
-    `births` counts how often each was made: one that was deleted and made again is another one, though
-    it may have the same configuration. `written` are those made or written over.
+    `births` counts how often each was created: one that was deleted and recreated is another one, though
+    it may have the same configuration. `written` are those created or overwritten.
     """
 
     connectors: dict[str, Config] = field(default_factory=dict)
@@ -44,7 +44,7 @@ class ConfigView:
         self.restarts.clear()
 
     def apply(self, row: ConfigRow) -> None:
-        """Take in the next row; a target state that is not known is a ValueError."""
+        """Apply the next row; an unknown target state raises ValueError."""
         match row:
             case ConnectorRow(name, None):
                 self._remove(name)
@@ -77,7 +77,7 @@ class ConfigView:
 
     def _commit(self, name: str, tasks: int) -> None:
         waiting = self._uncommitted.pop(name, {})
-        # Without its connector it is what compaction left of one that was deleted.
+        # A commit without its connector is what compaction left of a deleted one.
         if name in self.connectors:
             complete = sorted(waiting) == list(range(tasks))
             self.tasks[name] = tuple(waiting[i] for i in range(tasks)) if complete else ()

@@ -66,7 +66,7 @@ def read_offsets(part: Part, config: FlowConfig) -> list[Offset]:
 def write_offsets(part: Part, config: FlowConfig, offsets: list[Offset] | None) -> None:
     """Set positions, delete those whose offset is None, or all with None.
 
-    A position that was set by hand has no downstream offset: the flow goes on behind what is there.
+    A position that was set by hand has no downstream offset: the flow continues after what is there.
     """
     if offsets is None:
         offsets = [{**offset, "offset": None} for offset in read_offsets(part, config)]
@@ -80,7 +80,7 @@ def write_offsets(part: Part, config: FlowConfig, offsets: list[Offset] | None) 
         if part is not Part.SOURCE or not isinstance(partition, dict):
             continue
         if set(partition) != {"cluster", "partition", "topic"}:
-            continue  # only a deletion may name what cannot be there
+            continue  # only a deletion may name what cannot exist
         key = encode_source_key(
             config.connector_name, partition["cluster"], partition["topic"], partition["partition"]
         )

@@ -1,7 +1,7 @@
-"""Kafka Connect's nouns, and what a REST API may ask of whoever keeps connectors: the herder.
+"""Kafka Connect's nouns, and what a REST API may ask of the herder, which manages connectors.
 
 A herder answers for all connectors of its group, wherever they run. Every method may block for some
-seconds and may be called from any thread. What cannot be done is a RestError, in Connect's status codes.
+seconds and may be called from any thread. What cannot be done raises RestError, with Connect's status codes.
 """
 
 from collections.abc import Mapping
@@ -40,7 +40,7 @@ class RunState(StrEnum):
 
 
 class TargetState(StrEnum):
-    """What somebody wants of a connector."""
+    """The state that was requested for a connector."""
 
     STARTED = "STARTED"
     PAUSED = "PAUSED"
@@ -94,7 +94,7 @@ class Report:
 
 
 class Herder(Protocol):
-    """Keeps connectors. A name that is not known is a RestError 404 in every method but `put_config`."""
+    """Manages connectors. An unknown name raises RestError 404 in every method but `put_config`."""
 
     def cluster_id(self) -> str:
         """Return the id of the Kafka cluster that this worker belongs to."""
@@ -121,14 +121,14 @@ class Herder(Protocol):
     ) -> tuple[ConnectorInfo, bool]:
         """Create or change a connector; return it, and whether it is new. It was validated before.
 
-        With `must_be_new` one that exists is a 409. `state` only counts for a new one.
+        With `must_be_new` an existing one is a 409. `state` only counts for a new one.
         """
 
     def delete(self, name: str) -> None:
         """Stop a connector and forget its configuration."""
 
     def set_target_state(self, name: str, state: TargetState) -> None:
-        """Pause, stop or resume a connector; done when the wish is stored."""
+        """Pause, stop or resume a connector; returns when the target state is stored."""
 
     def restart(
         self, name: str, *, include_tasks: bool = False, only_failed: bool = False
@@ -152,7 +152,7 @@ class Herder(Protocol):
 
 
 def status_of(name: str, worker_id: str, report: Report) -> ConnectorStatus:
-    """Return what a worker says of a connector it runs."""
+    """Return what a worker reports about a connector it runs."""
     tasks = tuple(
         TaskStatus(index, task.state, worker_id, task.trace)
         for index, task in enumerate(report.tasks)

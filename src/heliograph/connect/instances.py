@@ -33,13 +33,13 @@ _TASKS = "org.apache.kafka.connect.mirror."
 
 
 class Instance(Protocol):
-    """One connector at work."""
+    """One running connector."""
 
     def start(self) -> None:
-        """Begin; returns at once."""
+        """Start; returns at once."""
 
     def stop(self) -> None:
-        """End what was begun, saving all; returns when it has ended, or after some seconds."""
+        """Stop, and save everything; returns when it has ended, or after some seconds."""
 
     def report(self) -> Report:
         """Return what it does now."""
@@ -57,7 +57,7 @@ class SparkHost:
         self.started = False
 
     def start(self) -> None:
-        """Start Spark in the background, unless it was."""
+        """Start Spark in the background, unless it was started before."""
         if not self.started:
             self.started = True
             self.engine.start()
@@ -87,14 +87,14 @@ class SourceInstance:
 
     @property
     def flow(self) -> str:
-        return self._runner.name  # a thread bears the name of its flow
+        return self._runner.name  # the thread has the name of its flow
 
     @property
     def tally(self) -> Tally:
         return self._runner.tally
 
     def count_on(self, tally: Tally) -> None:
-        """Add to these counts; before it is started."""
+        """Add to these counts. Called before `start`."""
         self._runner.count_on(tally)
 
     def status(self) -> FlowStatus:
@@ -150,7 +150,7 @@ class ScheduleInstance:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What is wanted of a connector: a change of any of these stops it and starts it anew."""
+    """The wanted state of a connector: a change of any field stops the connector and starts it again."""
 
     config: tuple[tuple[str, str], ...]
     target: TargetState
@@ -165,10 +165,10 @@ class _Held:
 
 
 class Instances:
-    """Brings the connectors of this process into the state that is wanted.
+    """Brings the connectors of this process into the wanted state.
 
-    `make` returns a connector that is to be started; where it raises a MirrorError, the connector has
-    failed with that reason. For one thread at a time, but for what only looks.
+    `make` returns a connector to start; if it raises a MirrorError, the connector has failed with that
+    reason. Mutate from one thread at a time; reads are thread-safe.
     """
 
     def __init__(self, make: Callable[[str, Wanted], Instance]) -> None:
@@ -177,7 +177,7 @@ class Instances:
         self._tallies: dict[tuple[str, str], Tally] = {}
 
     def reconcile(self, wanted: Mapping[str, Wanted]) -> None:
-        """Stop what is no longer wanted or wanted otherwise, then start what is wanted."""
+        """Stop what is no longer wanted, or wanted in another state, then start what is wanted."""
         changed = [n for n, held in self._held.items() if wanted.get(n) != held.wanted]
         self._stop(changed)
         for name, its in wanted.items():
@@ -185,21 +185,21 @@ class Instances:
                 self._held[name] = self._start(name, its)
 
     def reports(self) -> dict[str, Report]:
-        """Return what every connector here does. For any thread."""
+        """Return what every connector here does. Thread-safe."""
         return {name: _report(held) for name, held in list(self._held.items())}
 
     def topics(self, name: str) -> set[str]:
-        """Return the topics that a connector here has written to. For any thread."""
+        """Return the topics that a connector here has written to. Thread-safe."""
         instance = self.get(name)
         return set() if instance is None else instance.topics()
 
     def report(self, name: str) -> Report:
-        """Return what one connector does. For any thread."""
+        """Return what one connector does. Thread-safe."""
         held = self._held.get(name)
         return Report(RunState.UNASSIGNED) if held is None else _report(held)
 
     def flows(self, sources: Mapping[str, FlowConfig]) -> list[FlowStatus]:
-        """Return the flows of these source connectors, with what is done for their groups. For any thread."""
+        """Return the flows of these source connectors, with what is done for their groups. Thread-safe."""
         groups = {upkeep.flow: upkeep for upkeep in self._upkeeps().values()}
         statuses = [self._flow(name, config) for name, config in sources.items()]
         return [
@@ -208,16 +208,16 @@ class Instances:
         ]
 
     def partitions(self, flow: str) -> list[PartitionStatus]:
-        """Return the partitions of a flow. For any thread."""
+        """Return the partitions of a flow. Thread-safe."""
         return [p for s in self._sources() if s.flow == flow for p in s.partitions()]
 
     def groups(self, flow: str) -> list[GroupStatus]:
-        """Return the groups of a flow. For any thread."""
+        """Return the groups of a flow. Thread-safe."""
         upkeeps = self._upkeeps().values()
         return [g for upkeep in upkeeps if upkeep.flow == flow for g in upkeep.groups()]
 
     def kept_groups(self) -> list[KeptGroups]:
-        """Return what the checkpoint connectors that run here do. For any thread."""
+        """Return what the checkpoint connectors that run here do. Thread-safe."""
         return [
             KeptGroups(
                 name,
@@ -239,7 +239,7 @@ class Instances:
         return self._at_rest(name, status_at_rest(config, State(report.state), report.trace))
 
     def _at_rest(self, name: str, status: FlowStatus) -> FlowStatus:
-        """Return it with what was counted while the flow ran here."""
+        """Return the status with the counts from while the flow ran here."""
         tally = self._tallies.get((name, status.flow))
         return status if tally is None else with_tally(status, tally)
 
@@ -257,12 +257,12 @@ class Instances:
         return found
 
     def get(self, name: str) -> Instance | None:
-        """Return a connector that runs here. For any thread."""
+        """Return a connector that runs here. Thread-safe."""
         held = self._held.get(name)
         return None if held is None else held.instance
 
     def _stop(self, names: list[str]) -> None:
-        """Stop connectors side by side, so that a slow one costs no more than itself."""
+        """Stop connectors in parallel, so that a slow one does not delay the others."""
         stopping = []
         for name in names:
             instance = self._held[name].instance
@@ -318,8 +318,8 @@ def _with_groups(status: FlowStatus, upkeep: GroupUpkeep) -> FlowStatus:
 def report_flow(status: FlowStatus) -> Report:
     """Return a flow as a source connector, whose slices are its tasks.
 
-    Chores belong to no slice: the first task tells of one that has failed, or the connector if it has no
-    tasks. What has failed is tried again, and then runs again.
+    Chores belong to no slice: the first task reports one that has failed, or the connector if it has no
+    tasks. What has failed is retried, and then runs again.
     """
     if status.state is State.PAUSED:
         return Report(RunState.PAUSED, status.reason)

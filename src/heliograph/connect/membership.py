@@ -1,11 +1,11 @@
-"""A worker's place in its group: which connectors it runs, and who leads.
+"""A worker's membership of its group: which connectors it runs, and which worker leads.
 
-Two threads. One joins, tells the herder what it was given, and waits for a reason to join again; the
-other sends heartbeats all the while, also during a join and while the herder stops something.
+There are two threads. One joins, passes the assignment to the herder, and waits for a reason to join
+again. The other sends heartbeats all the time, also during a join and while the herder stops something.
 
-A worker claims what it runs, and only that. Where the group may have gone on without it (it was
-removed, or no coordinator has answered for a session's length) it stops all first and then claims
-nothing.
+A worker claims what it runs, and only that. If the group may have continued without it (it was
+removed, or no coordinator has answered for a session's length), it first stops everything and then
+claims nothing.
 """
 
 import logging
@@ -38,10 +38,10 @@ _END = timedelta(seconds=10)
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """What this worker is to run from now on, and what of it is to be stopped.
+    """What this worker must run from now on, and what it must stop.
 
     A worker that lost its group has a generation of -1, no leader, and nothing to run. `owners` are the
-    URLs of the workers that run each connector in this generation; one that changes hands has none.
+    URLs of the workers that run each connector in this generation; one that moves has none.
     """
 
     generation: int
@@ -58,8 +58,8 @@ class Membership:
     """Keeps a worker in its group from `start` to `close`.
 
     `on_assigned` is called from a thread of this class, never twice at a time, after every join; it may
-    block, and returns when what was revoked has stopped. `connectors` is called where this worker leads
-    and returns the names of all connectors there are now; it may block and raise.
+    block, and returns when what was revoked has stopped. `connectors` is called if this worker leads, and
+    returns the names of all existing connectors; it may block and raise.
     """
 
     def __init__(
@@ -105,9 +105,9 @@ class Membership:
         return self._state
 
     def rejoin(self) -> None:
-        """Share anew, because connectors were made or deleted.
+        """Join again, because connectors were created or deleted.
 
-        Only the leader's wish counts, and every worker hears of the same connectors: all may call this.
+        Only the leader's request counts, and every worker learns of the same connectors: all may call this.
         """
         if self._leads or self._joining:
             self._wanted.set()
@@ -153,7 +153,7 @@ class Membership:
         self._stopping.wait(_PAUSE)
 
     def _take_part(self) -> None:
-        """Join once, do as one is told, and wait for a reason to join again."""
+        """Join once, apply the assignment, and wait for a reason to join again."""
         self._joining = True
         self._place = None
         self._wanted.clear()
@@ -168,7 +168,7 @@ class Membership:
             self._give_up_if_alone()
 
     def _assign(self, members: dict[str, bytes]) -> dict[str, bytes]:
-        """Share out as the leader; `members` are all, by id."""
+        """Assign the connectors as the leader; `members` are all, by id."""
         told = {member: decode_told(data) for member, data in members.items()}
         claims = {member: Claim(t.connectors, t.generation) for member, t in told.items()}
         shares = plan_shares(self._connectors(), claims)
@@ -183,7 +183,7 @@ class Membership:
             if self._stopping.is_set():
                 return
             revoked = self._claim.connectors - given.connectors
-            # Until the herder is done with it, all of it counts as run here.
+            # Until the herder has finished, all of these count as running here.
             self._claim = Claim(given.connectors | revoked, joined.generation)
             assignment = Assignment(
                 joined.generation,
@@ -225,7 +225,7 @@ class Membership:
             self._wanted.set()
 
     def _release(self, why: str) -> None:
-        """Stop all that runs here, and claim nothing."""
+        """Stop everything that runs here, and claim nothing."""
         with self._calling:
             held = tuple(sorted(self._claim.connectors))
             if held:

@@ -1,15 +1,15 @@
 """Which worker of a group runs which connectors.
 
-Nobody may run what another still runs, so a connector changes hands in two steps: in one generation
-it is taken from a worker that has too many, and given to nobody; in the next, when that worker has
-stopped it and no longer claims it, it is given away. What a lost worker had is claimed by nobody and
-is given away at once.
+No worker may run what another still runs, so a connector moves in two steps. In one generation it is
+taken from a worker that has too many, and assigned to none. In the next, when that worker has stopped
+it and no longer claims it, it is assigned again. No worker claims what a lost worker had, so that is
+assigned at once.
 
-A   No connector is given to two workers.
-B   What a worker claims is never given to another one.
-C   What nobody claims is given to somebody.
-D   Where loads differ by one at most, nothing is taken away.
-E   After two generations loads differ by one at most, if claims are honest and nobody comes or goes.
+A   No connector is assigned to two workers.
+B   What a worker claims is never assigned to another one.
+C   What no worker claims is assigned to some worker.
+D   If loads differ by one at most, nothing is taken away.
+E   After two generations loads differ by one at most, if claims are correct and no worker joins or leaves.
 """
 
 from collections.abc import Collection, Mapping
@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What a worker says that it runs, and the generation that gave it so."""
+    """What a worker says that it runs, and the generation that assigned it."""
 
     connectors: frozenset[str] = frozenset()
     generation: int = -1
@@ -27,7 +27,7 @@ class Claim:
 def plan_shares(
     connectors: Collection[str], claims: Mapping[str, Claim]
 ) -> dict[str, frozenset[str]]:
-    """Return what each worker is to run in the next generation.
+    """Return what each worker must run in the next generation.
 
     A connector claimed twice stays with the later claim: the other worker was lost, and did not notice.
     """
@@ -52,7 +52,7 @@ def _kept(existing: set[str], claims: Mapping[str, Claim]) -> dict[str, set[str]
 
 
 def _level(shares: dict[str, set[str]]) -> None:
-    """Take from the workers that have too many; none of those was just given something."""
+    """Take from the workers that have too many; none of those was just assigned something."""
     if not shares:
         return
     floor, extra = divmod(sum(map(len, shares.values())), len(shares))

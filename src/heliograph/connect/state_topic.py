@@ -1,4 +1,4 @@
-"""A topic in which Connect keeps its state, on the worker's cluster, over a connection of its own."""
+"""A topic in which Connect keeps its state, on the worker's cluster, over a separate connection."""
 
 import threading
 import time
@@ -21,10 +21,10 @@ _NOT_FOR_THE_TOPIC = ("topic", "partitions", "replication.factor", _POLICY)
 
 
 class StateTopic:
-    """One of the worker's topics; may be used from any thread.
+    """One of the worker's topics; thread-safe.
 
     `apply` gets every row once, in the order of its partition, from whichever thread reads it. `forget`
-    is called where the topic was made anew, before the first of its rows.
+    is called if the topic was recreated, before the first of its rows.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class StateTopic:
         self._topic = FollowedTopic(self._cluster, self.name, on_anew=forget)
 
     def open(self) -> None:
-        """Create the topic if it is not there, check that it will do, and read all of it."""
+        """Create the topic if it does not exist, check that it is usable, and read all of it."""
         with self._lock:
             self._topic.ensure(self._partitions, self._replication_factor, self._settings())
             self._check()
@@ -65,7 +65,7 @@ class StateTopic:
             self._cluster.close()
 
     def refresh(self) -> None:
-        """Apply what was written since the last time, by whomever."""
+        """Apply what was written since the last time, by any worker."""
         with self._lock:
             self._read()
 
@@ -90,7 +90,7 @@ class StateTopic:
         return rows
 
     def _settings(self) -> dict[str, str]:
-        """Return what `config.storage.<setting>` asks of a topic that is made."""
+        """Return the settings of a new topic, as `config.storage.<setting>` defines them."""
         prefix = f"{self._storage}.storage."
         given = {
             key.removeprefix(prefix): str(value)

@@ -1,4 +1,4 @@
-"""What connectors and tasks do, in Connect's status topic: each worker tells of what it runs."""
+"""What connectors and tasks do, in Connect's status topic: each worker reports what it runs."""
 
 import logging
 import threading
@@ -24,9 +24,9 @@ log = logging.getLogger(__name__)
 
 
 class StatusStore:
-    """All states as of the last `refresh` or write; any thread may ask and write.
+    """All states as of the last `refresh` or write; any thread may read and write.
 
-    `version` is what connectors of this worker say their version is. Asking never waits for Kafka.
+    `version` is the version that connectors of this worker report. Reading never waits for Kafka.
     """
 
     def __init__(self, worker: WorkerConfig, version: str) -> None:
@@ -38,18 +38,18 @@ class StatusStore:
         self._topic = StateTopic(worker, "status", self._apply, self._forget)
 
     def open(self) -> None:
-        """Create the topic if need be, and read it."""
+        """Create the topic if needed, and read it."""
         self._topic.open()
 
     def close(self) -> None:
         self._topic.close()
 
     def refresh(self) -> None:
-        """Take in what was written since the last time."""
+        """Read what was written since the last time."""
         self._topic.refresh()
 
     def status(self, name: str) -> ConnectorStatus | None:
-        """Return what was last told of a connector and its tasks; None if nothing was of the connector."""
+        """Return the last report on a connector and its tasks; None if there is none on the connector."""
         with self._lock:
             told = self._connectors.get(name)
             tasks = sorted(self._tasks.get(name, {}).items())
@@ -71,10 +71,10 @@ class StatusStore:
     def put_connector_status(
         self, status: ConnectorStatus, generation: int, *, unless_newer: bool = False
     ) -> bool:
-        """Tell what a connector does, without its tasks.
+        """Report what a connector does, without its tasks.
 
-        With `unless_newer` nothing is written, and False returned, where another worker has told of it
-        in a later generation: what one says of a connector that it has given away comes too late.
+        With `unless_newer` nothing is written, and False returned, if another worker has reported it in a
+        later generation: the report of a worker that no longer has the connector comes too late.
         """
         new = self._status(status.state, status.worker_id, generation, status.trace)
         if unless_newer and not self._may_replace(self._connectors.get(status.name), new):
@@ -85,7 +85,7 @@ class StatusStore:
     def put_task_status(
         self, name: str, status: TaskStatus, generation: int, *, unless_newer: bool = False
     ) -> bool:
-        """Tell what one task does; see `put_connector_status`."""
+        """Report what one task does; see `put_connector_status`."""
         new = self._status(status.state, status.worker_id, generation, status.trace)
         with self._lock:
             old = self._tasks.get(name, {}).get(status.index)
@@ -95,12 +95,12 @@ class StatusStore:
         return True
 
     def put_topic(self, connector: str, topic: str, task: int = 0) -> None:
-        """Remember that a connector has written to a topic; said once, it is not written again."""
+        """Record that a connector has written to a topic, unless that is recorded already."""
         if topic not in self.topics(connector):
             self._write([TopicRow(connector, topic, task, time.time_ns() // 1_000_000)])
 
     def delete_connector(self, name: str) -> None:
-        """Forget what was told of a connector and all its tasks."""
+        """Forget what was reported on a connector and all its tasks."""
         with self._lock:
             indexes = sorted(self._tasks.get(name, {}))
         self._write(

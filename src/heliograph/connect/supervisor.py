@@ -1,7 +1,7 @@
-"""Connectors that stand in files: dedicated mode, where a flow has all three, and a standalone worker.
+"""Connectors defined in files: dedicated mode, where a flow has all three, and a standalone worker.
 
 Their configurations are those of the files. They can be paused, stopped, resumed and restarted until this
-process ends; the next one starts as the file says.
+process ends; the next process starts as the file says.
 """
 
 import threading
@@ -42,7 +42,7 @@ _READ_ONLY = (
 
 
 class Supervisor:
-    """A herder that starts and stops connectors together; between the two, each goes its own way."""
+    """A herder that starts and stops connectors together; in between, each runs independently."""
 
     def __init__(
         self, connectors: Mapping[str, tuple[Part, FlowConfig]], worker_id: str = "127.0.0.1:0"
@@ -51,7 +51,7 @@ class Supervisor:
         for _, config in connectors.values():
             naming_of(
                 config
-            )  # a policy that cannot be loaded is a mistake in the file: told at once
+            )  # a policy that cannot be loaded is a mistake in the file: reported at once
         self._parts = connectors
         self._flows = [config for part, config in connectors.values() if part is Part.SOURCE]
         slots = sum(slices_for(config) for config in self._flows)
@@ -69,12 +69,12 @@ class Supervisor:
         return self._spark.engine
 
     def start_spark(self) -> None:
-        """Let Spark come up while other things are made ready; returns at once."""
+        """Start Spark while other things are prepared; returns at once."""
         if self._flows:
             self._spark.start()
 
     def start(self) -> None:
-        """Start all. Spark comes up meanwhile: it takes longer than finding the topics."""
+        """Start all. Spark starts meanwhile: it takes longer than finding the topics."""
         self.start_spark()
         self._reconcile()
 
@@ -201,7 +201,7 @@ class Supervisor:
         part, config = self._parts[name]
 
         def on_owned(owned: bool) -> None:
-            """Write no checkpoints beside the process that has the flow now; go on when it is ours again."""
+            """Write no checkpoints while another process has the flow; continue when it is ours again."""
             threading.Thread(
                 target=self._pause_checkpoints if not owned else self._resume_checkpoints,
                 args=(config,),
@@ -229,9 +229,9 @@ class Supervisor:
 def dedicated_connectors(
     flows: Sequence[FlowConfig], beating: Sequence[FlowConfig] = ()
 ) -> dict[str, tuple[Part, FlowConfig]]:
-    """Return the connectors of the flows of a file, and of those that copy nothing and beat all the same.
+    """Return the connectors of a file's flows, and of those that copy nothing but still send heartbeats.
 
-    Each is called as in MM2, after its flow.
+    Each is named as in MM2, after its flow.
     """
     found = [(part, config) for config in flows for part in CONNECTORS]
     found += [(Part.HEARTBEAT, config) for config in beating]

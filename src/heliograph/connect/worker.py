@@ -1,7 +1,7 @@
 """One worker of a Connect group: runs its share of the connectors, and answers for all of them.
 
-Connectors live in the group's config topic, which any worker may write and all follow; what they do is
-in the status topic. So every worker can answer every request by itself, and none needs another one.
+The group's config topic holds the connectors: any worker may write it, and all follow it. What they do
+is in the status topic. So every worker can answer every request by itself, and none needs another one.
 """
 
 import logging
@@ -54,7 +54,7 @@ log = logging.getLogger(__name__)
 
 _TICK = timedelta(milliseconds=500)
 _STOPPING = timedelta(seconds=30)
-_SLOTS = 256  # threads of Spark's; one that has nothing to do costs nothing
+_SLOTS = 256  # Spark's threads; an idle one costs nothing
 
 
 class Worker:
@@ -80,7 +80,7 @@ class Worker:
         self._thread = threading.Thread(target=self._run, name="worker", daemon=True)
 
     def start(self) -> None:
-        """Read the group's topics, making them if need be, and take part in the group."""
+        """Read the group's topics, create them if needed, and join the group."""
         self._configs.open()
         self._statuses.open()
         self._thread.start()
@@ -112,12 +112,12 @@ class Worker:
         for name in sorted(mine):
             properties = self._configs.properties(name)
             if properties is not None and is_source(properties):
-                with suppress(MirrorError):  # it has FAILED for that, under its own name
+                with suppress(MirrorError):  # its connector has FAILED for that reason
                     found[name] = self._read(name, properties)
         return found
 
     def _read(self, name: str, properties: Config) -> FlowConfig:
-        """Return a connector's flow; it is read anew only if it has changed."""
+        """Return a connector's flow; it is read again only if it has changed."""
         kept = self._read_before.get(name)
         if kept is None or kept[0] != properties:
             kept = properties, self._connector(name).config
@@ -199,7 +199,7 @@ class Worker:
         self._properties(name)
         if index not in {task.index for task in self.status(name).tasks}:
             raise RestError(404, f"Unknown task: {name}-{index}")
-        # A slice is not started alone: its connector is, and finds the others where they were.
+        # A slice is not restarted alone: its connector is, and continues the others where they were.
         self._configs.request_restart(name, include_tasks=True, only_failed=False)
         self._wake.set()
 
@@ -240,7 +240,7 @@ class Worker:
         return set(self._configs.connectors())
 
     def _assigned(self, assignment: Assignment) -> None:
-        """Take a new share; return when all that is not in it has stopped."""
+        """Take a new assignment; return when everything outside it has stopped."""
         share = assignment.generation, frozenset(assignment.connectors)
         with self._applied:
             self._share = share
@@ -273,7 +273,7 @@ class Worker:
         with self._applied:
             self._done_with = share
             self._applied.notify_all()
-        # A status goes after its connector: who sees that it is gone must see that the connector is.
+        # A status is deleted after its connector: if this sees the status gone, it must see the connector gone.
         self._statuses.refresh()
         self._configs.refresh()
         names = set(self._configs.connectors())
@@ -302,10 +302,10 @@ class Worker:
         self._instances.reconcile(wanted)
 
     def _count_restarts(self, mine: frozenset[str]) -> None:
-        """Count what is to start anew though its configuration is the same.
+        """Count what must start again though its configuration is the same.
 
-        Connect restarts the connector, and not its tasks, where the same is written over it. Here that
-        only tells for one that has failed.
+        Connect restarts the connector, and not its tasks, if the same configuration is written again. Here
+        that only matters for one that has failed.
         """
         asked = {(row.name, row.only_failed) for row in self._configs.take_restarts()}
         asked |= {(name, True) for name in self._configs.take_written()}
@@ -315,10 +315,10 @@ class Worker:
             self._restarts[name] += 1
 
     def _have_spark_ready(self) -> None:
-        """Start Spark before a source connector comes: it is most of the pause when one moves here.
+        """Start Spark before a source connector arrives: this is most of the pause when one moves here.
 
-        Not before one copies elsewhere, so that two do not hold each other up at a group's start; and not
-        on a Spark cluster, whose cores would wait for nothing.
+        Not before one copies elsewhere, so that two do not delay each other at a group's start; and not on
+        a Spark cluster, whose cores would be idle.
         """
         if self._spark.started or not is_local(self._config.spark):
             return
@@ -339,9 +339,9 @@ class Worker:
         return RunState.FAILED in (report.state, *(task.state for task in report.tasks))
 
     def _tell(self, name: str, report: Report, generation: int) -> None:
-        """Write down what changed of a connector since the last time."""
+        """Report what changed of a connector since the last time."""
         before = self._told.get(name)
-        # One that was deleted and made again at once has lost its status, and may never have stopped here.
+        # One that was deleted and recreated at once has lost its status, and may never have stopped here.
         if before == report and self._statuses.status(name) is not None:
             return
         if report.state is not RunState.PAUSED:
@@ -365,7 +365,7 @@ class Worker:
             self._configs.put_tasks(name, tasks)
 
     def _status(self, name: str, report: Report) -> ConnectorStatus:
-        """Return a report in Connect's words; a paused connector keeps its tasks."""
+        """Return a report as Connect's status; a paused connector keeps its tasks."""
         if report.state is RunState.PAUSED:
             kept = tuple(TaskReport(task, RunState.PAUSED) for task in self._configs.tasks(name))
             report = replace(report, tasks=kept)

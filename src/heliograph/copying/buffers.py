@@ -1,10 +1,10 @@
-"""Memory that responses are received into, used again once nothing refers to it."""
+"""Memory that responses are received into, reused once nothing refers to it."""
 
 import sys
 
 
 def _count_unused() -> int:
-    """Return how many references a buffer has in `room`'s loop when no view of it is left; interpreters differ."""
+    """Return the reference count that `room`'s loop sees for a buffer without views; it depends on the interpreter."""
     pool = [bytearray()]
     for buffer in pool:
         return sys.getrefcount(buffer)
@@ -15,10 +15,10 @@ _UNUSED = _count_unused()
 
 
 class Buffers:
-    """Some large buffers. Each is free when no view of it is left: all its batches are stored or given up."""
+    """A pool of large buffers. A buffer is free when no view of it is left: all its batches are stored or given up."""
 
     def __init__(self, size: int, most: int) -> None:
-        """Keep up to `most` buffers of `size` bytes; a response beyond that gets memory of its own."""
+        """Keep up to `most` buffers of `size` bytes; a response beyond that gets separate memory."""
         self._size = size
         self._most = most
         self._pool: list[bytearray] = []

@@ -1,8 +1,8 @@
-"""Copying in transactions: a commit every so often, with positions and runs inside.
+"""Copying in transactions: a periodic commit, which includes positions and runs.
 
-One errand at a time talks to the coordinator: it lets partitions take part, or commits. What it waits for holds up
-no other thread; sections that came meanwhile are kept, in order, and nothing more is asked for.
-Positions are told to the driver only once they are committed.
+One errand at a time talks to the coordinator: it adds partitions to the transaction, or commits. Its waits hold up
+no other thread. Sections that arrive meanwhile are kept, in order, and nothing more is fetched.
+Positions are reported to the driver only once they are committed.
 """
 
 import time
@@ -29,7 +29,7 @@ _WAIT = 0.25
 
 
 class _Row(NamedTuple):
-    """A row of a topic of ours."""
+    """A row of one of heliograph's own topics."""
 
     place: TopicPartition
     key: bytes
@@ -54,7 +54,7 @@ class Commits:
 
     @property
     def is_busy(self) -> bool:
-        """Whether the coordinator is being asked: nothing may be offered meanwhile."""
+        """Whether an errand talks to the coordinator: nothing may be offered meanwhile."""
         return self._errand is not None
 
     @property
@@ -66,7 +66,7 @@ class Commits:
         return self._opened_at + self._ledger.commit_seconds if self._joined else float("inf")
 
     def lacks(self, remotes: set[TopicPartition]) -> bool:
-        """Whether some partition does not take part yet."""
+        """Whether some partition is not in the transaction yet."""
         return not remotes <= self._joined
 
     def join(
@@ -74,7 +74,7 @@ class Commits:
         remotes: set[TopicPartition],
         on_joined: Callable[[Mapping[TopicPartition, str]], None],
     ) -> None:
-        """Let partitions take part. When they do, `settle` calls `on_joined` with those that must not, and why."""
+        """Add partitions to the transaction. Then `settle` calls `on_joined` with those that were refused, and why."""
         new = sorted(remotes - self._joined)
 
         refused: dict[TopicPartition, str] = {}
@@ -88,9 +88,9 @@ class Commits:
     def commit(
         self, slots: Mapping[int, Slot], news: Sequence[SlotWritten], on_done: Callable[[], None]
     ) -> None:
-        """Write how far slots are and where their records went, and commit that with all that was written.
+        """Write the slots' positions and where their records went, and commit that with all that was written.
 
-        Everything that was offered must be stored.
+        Everything that was offered must be stored already.
         """
 
         def done() -> None:
@@ -104,7 +104,7 @@ class Commits:
         self._start(lambda: self._book.commit(rows), done)
 
     def settle(self) -> None:
-        """Take note of what the coordinator has answered; raises what went wrong."""
+        """Process the coordinator's answer; raises what went wrong."""
         errand = self._errand
         if errand is not None and errand.is_over:
             self._errand = None
@@ -112,7 +112,7 @@ class Commits:
             self._on_done()
 
     def close(self) -> None:
-        """Let go of the connections; an errand that is under way does it when it ends."""
+        """Close the connections; an errand that still runs does it when it ends."""
         self._is_closed = True
         if self._errand is None or self._errand.is_over:
             self._book.close()
@@ -141,7 +141,7 @@ class Commits:
         found.forget_closed()
 
     def forget(self, slot: int) -> None:
-        """Take note that a slot is handed over: the next one to write its runs begins with what was committed."""
+        """Note that a slot is handed over: the next writer of its runs begins with what was committed."""
         self._maps.pop(slot, None)
 
     def _note_joined(self, new: Sequence[TopicPartition]) -> None:
@@ -164,7 +164,7 @@ class Commits:
 
 
 class _Book:
-    """Our own topics, written in the transactions of one producer; for the errands' threads."""
+    """Heliograph's own topics, written in the transactions of one producer. Used by the errands' threads."""
 
     def __init__(self, cluster: Cluster, ledger: Ledger, identity: ProducerIdentity) -> None:
         self._cluster = cluster
@@ -189,7 +189,7 @@ class _Book:
         self._cluster.close()
 
     def commit(self, rows: Iterable[_Row]) -> None:
-        """Write rows, and commit them with all that was written since the last commit: all, or it raises."""
+        """Write rows, and commit them with all that was written since the last commit: commit all, or raise."""
         by_place: dict[TopicPartition, list[tuple[bytes, bytes | None]]] = {}
         for place, key, value in rows:
             by_place.setdefault(place, []).append((key, value))
@@ -211,7 +211,7 @@ class _Book:
 
 
 def _open_map(share: Share) -> RunMap:
-    """Return the run map that a task goes on with: its last segment, which is all that it may change."""
+    """Return the run map that a task continues: its last segment, which is all that it may change."""
     if share.segment is None:
         return RunMap()
     upstream, value = share.segment

@@ -1,13 +1,13 @@
-"""How much of a source partition is in the tail of its remote one. Decides; asks nobody but for bodies to compare.
+"""How much of a source partition is in the tail of its remote partition. Only decides; reads nothing but bodies.
 
-Both sides are what is left of the same records in the same order: a source batch and its copy are often the same
-bytes; else records are compared one by one. Either log may have lost some of them since, to compaction or to
+Both sides are what is left of the same records, in the same order. A source batch and its copy are often the same
+bytes; otherwise records are compared one by one. Either log may have lost some records since, to compaction or to
 retention. Invariants:
 
-A  Source records are skipped without a counterpart only where the remote log lacks offsets: so what another writer
-   put into the tail never makes us skip a record.
-B  Remote records without a counterpart are passed over. Those that the source cannot have lost are somebody else's.
-C  Copying goes on after the last source record that was found: what is not known is copied again, and never skipped.
+A  Source records without a counterpart are skipped only where the remote log lacks offsets, so records that another
+   writer put into the tail never make us skip a source record.
+B  Remote records without a counterpart are passed over. Those that the source cannot have lost are from another writer.
+C  Copying continues after the last source record that was found: what is not known is copied again, never skipped.
 """
 
 from collections import deque
@@ -21,13 +21,13 @@ from heliograph.wire.lease_messages import Runs, Share
 from heliograph.wire.record_batch import HEADER_SIZE, MAGIC_AT, Extent, check_crc, read_header
 from heliograph.wire.unpack import unpack
 
-BODIES = 50_000  # of a tail held at a time: some MB
+BODIES = 50_000  # of one tail, held at a time: some MB
 
 ReadBodies = Callable[[int, int], Sequence[tuple[int, int]]]
 
 
 class _Record(NamedTuple):
-    """A source record that has not found its counterpart yet."""
+    """A source record whose counterpart was not found yet."""
 
     upstream: int
     digest: int
@@ -35,7 +35,7 @@ class _Record(NamedTuple):
 
 @dataclass(slots=True)
 class Comparison:
-    """One tail and how much of it was found; from `unread` to its end no bodies were read yet."""
+    """One tail and how much of it was found; bodies from `unread` to its end were not read yet."""
 
     share: Share
     end: int
@@ -79,24 +79,24 @@ class Comparison:
         self._align(read_bodies_of)
 
     def end_source(self, read_bodies_of: ReadBodies) -> None:
-        """Take note that the source has no more records for now."""
+        """Note that the source has no more records for now."""
         self._is_source_over = True
         self._leave_batches()
         self._align(read_bodies_of)
 
     def skip_to(self, first: int) -> None:
-        """Take note that the source has nothing before an offset any more."""
+        """Note that the source no longer has records before an offset."""
         self._note_read(first, first)
 
     def position(self) -> Position:
-        """Return from where on the partition is copied, when this is over."""
+        """Return the position to copy the partition from, once the comparison is over."""
         if not self.runs and self._first is not None and self._first > self._found_to:
             # The source lost all that was copied: as many records as are in the tail, at least.
             return Position(min(self._found_to + self._passed, self._first), self.end)
         return Position(self._found_to, self.end)
 
     def result(self) -> Runs:
-        """Return where the records are that are skipped, and that nothing lies between these and the position."""
+        """Return where the skipped records are, and that nothing lies between them and the position, if known."""
         position = self.position()
         is_known = bool(self.runs) or position.upstream == self.share.position.upstream
         # The records before the first one found are on the target, and their offsets are not known.
@@ -104,7 +104,7 @@ class Comparison:
         return (*head, *self.runs, (position.upstream, self.end, 0 if is_known else UNKNOWN))
 
     def _note_read(self, upstream: int, after: int) -> None:
-        """Note how far the source was read, and where it began."""
+        """Note how far the source was read, and where reading began."""
         self._read_to = max(self._read_to, after)
         if self._first is None:
             self._first = upstream
@@ -118,7 +118,7 @@ class Comparison:
         return True
 
     def _leave_batches(self) -> None:
-        """Compare the rest of the tail by the record."""
+        """Compare the rest of the tail record by record."""
         if self.tail:
             self.unread = self.tail[0][0]
             self.tail.clear()
@@ -133,7 +133,7 @@ class Comparison:
             lacking = downstream - self._down - 1 - self._passed
             at = self._search(digest, lacking)
             if at is None and len(self._records) <= lacking and not self._is_source_over:
-                return  # the next source records may be it
+                return  # the next source records may match
             self.bodies.popleft()
             if at is None:
                 self._pass(lacking)
@@ -143,7 +143,7 @@ class Comparison:
             self._find(self._records.popleft().upstream, downstream, 1)
 
     def _pass(self, lacking: int) -> None:
-        """Pass over a remote record (invariant B): the source lost it, if it lacks offsets where it would be."""
+        """Pass over a remote record (invariant B): the source lost it, if the source lacks offsets there."""
         self._passed += 1
         records = min(lacking, len(self._records))
         beyond = len(self._records) > records
@@ -151,7 +151,7 @@ class Comparison:
         self.strangers += self._passed > here - self._found_to - records
 
     def _search(self, digest: int, lacking: int) -> int | None:
-        """Return which of the next source records it is: one of the first `lacking` and one more (invariant A)."""
+        """Return which of the first `lacking` + 1 source records matches, if one does (invariant A)."""
         for at, record in enumerate(self._records):
             if at > lacking:
                 break
@@ -160,7 +160,7 @@ class Comparison:
         return None
 
     def _take_window(self) -> tuple[int, int]:
-        """Return from where to where bodies are to be read next: there are some unread."""
+        """Return the range of bodies to read next; some must be unread."""
         assert self.unread is not None, "only what is unread is read"
         start, end = self.unread, min(self.unread + BODIES, self.end)
         self.unread = end if end < self.end else None

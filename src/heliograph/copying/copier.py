@@ -1,12 +1,12 @@
 """The loop of one slice: one thread waits for brokers, the driver and its own errands, all at once.
 
-Called by Spark once per slice (see task.py), on an executor; it returns when the driver says `End`, and raises when
-the lease is lost or another writer has taken over. Nothing in it waits but `_await`. Invariants:
+Called by Spark once per slice (see task.py), on an executor; it returns when the driver sends `End`, and raises when
+the lease is lost or another writer has taken over. Only `_await` waits. Invariants:
 
-A  Nothing is sent to the target unless the driver has said, after this task asked, that the flow is its own: a process
-   that slept writes nothing when it wakes.
-B  A partition is left, stopped or handed over only at a position of which all before is stored.
-C  What is not stored is bounded: more is asked for only while it is less than two fetch responses.
+A  Nothing is sent to the target unless the driver has confirmed, after this task asked, that the driver owns the flow:
+   a process that was suspended writes nothing when it resumes.
+B  A partition is left, stopped or handed over only at a position before which everything is stored.
+C  Unstored data is bounded: more is fetched only while it is less than two fetch responses.
 """
 
 import time
@@ -50,7 +50,7 @@ _REPORT_EVERY = 1.0
 _PING_EVERY = 5.0
 _SOON = 0.5
 _LONGEST_WAIT = 5.0
-_MOST_HELD = 4  # times the room, of partitions that wait for their brokers
+_MOST_HELD = 4  # times the room, held for partitions that wait for their brokers
 _GOODBYE = 5.0
 
 
@@ -86,14 +86,14 @@ class Copier:
         self._ending = False
         self._room = 2 * welcome.limits.chunk_bytes
         self._may_write_until = 0.0
-        self._permission = 0.0  # how long the last one was good for
+        self._permission = 0.0  # how many seconds the last one was valid
         self._pinged = 0
         self._pings: deque[tuple[int, float]] = deque()
         self._ping_at = self._report_at = 0.0
         self._waits: dict[int, str] = {}
 
     def run(self, orders: Iterable[Order] = ()) -> None:
-        """Copy until the driver says that this is the end; `orders` are those that came with the welcome."""
+        """Copy until the driver sends `End`; `orders` are those that came with the welcome."""
         try:
             self._obey(orders)
             while not self._is_over():
@@ -101,7 +101,7 @@ class Copier:
             self._report()
             self._lease.finish(_GOODBYE)
         except FlowFenced as exc:
-            # A coordinator also aborts what took too long, which fences nobody: there the driver finds out.
+            # A coordinator also aborts what took too long, and that fences nobody: there the driver finds out.
             if self._welcome.ledger is None:
                 self._lease.send(Fenced(str(exc)))
                 self._lease.finish(_GOODBYE)
@@ -110,7 +110,7 @@ class Copier:
             self.close()
 
     def close(self) -> None:
-        """Close everything; answers that are still owed are not waited for."""
+        """Close everything, without waiting for answers that are still due."""
         self._meeting.close()
         self._reader.close()
         self._writer.close()
@@ -133,7 +133,7 @@ class Copier:
         self._take_outcomes()
         if self._commits is not None:
             self._commits.settle()
-            # Between two transactions: what is kept begins the next one at once.
+            # Between two transactions: kept sections begin the next one at once.
             self._tell_stops()
             self._hand_over()
             self._go_on()
@@ -191,7 +191,7 @@ class Copier:
                 self._ending = True
                 self._leave((*self._writer.slots, *self._meets))
             case Welcome():
-                pass  # the first of them is all there is
+                pass  # only the first one counts
             case _:
                 assert_never(order)
 
@@ -200,7 +200,7 @@ class Copier:
         unmet = [share for share in order.shares if share.resume]
         for share in order.shares:
             if share.spread and not self._writer.has_lanes(share.remote.topic):
-                # The driver gave it before it heard that the last partition of this topic had left.
+                # The driver sent it before it learned that the last partition of this topic had left.
                 self._lease.send(Left((share.slot,), behind=True))
                 continue
             if self._welcome.ledger is not None and self._commits is None:
@@ -221,10 +221,10 @@ class Copier:
         self._writer.limit(limit.slot, limit.max_message_bytes)
 
     def _leave(self, slots: Iterable[int]) -> None:
-        """Read no more of some slots; each is handed over when what was read is stored."""
+        """Stop reading some slots; each is handed over once what was read is stored."""
         for slot in slots:
             if slot in self._meets:
-                # Its tail was not met: the next writer meets it.
+                # Its tail was not compared yet: the next writer compares it.
                 self._meeting.forget(slot)
                 self._forget_meeting(slot)
                 self._lease.send(Left((slot,), behind=True))
@@ -250,7 +250,7 @@ class Copier:
     # Tails
 
     def _note_outcome(self, outcome: Outcome) -> None:
-        """Take what came of a tail. Called by the threads that meet them."""
+        """Take the outcome of a tail. Called by the threads that meet them."""
         self._outcomes.append(outcome)
         self._bell.ring()
 
@@ -301,14 +301,14 @@ class Copier:
 
     @property
     def _may_go_on(self) -> bool:
-        """Whether sections were kept that can be dealt with at once."""
+        """Whether there are kept sections that can be processed at once."""
         commits = self._commits
         if commits is None or commits.is_busy or not self._kept:
             return False
         return not (commits.is_open and self._is_commit_due(commits)) or self._writer.producer.idle
 
     def _go_on(self) -> None:
-        """In transactions: commit when it is time, let partitions take part, write what was kept."""
+        """In transactions: commit when due, add partitions to the transaction, write kept sections."""
         commits = self._commits
         assert commits is not None, "asked in transactions only"
         if commits.is_busy:
@@ -339,13 +339,13 @@ class Copier:
         }
 
     def _join(self, refused: Mapping[TopicPartition, str]) -> None:
-        """Write what was kept of partitions that take part now; stop those that must not."""
+        """Write kept sections of partitions that are in the transaction now; stop those that were refused."""
         assert self._commits is not None, "asked in transactions only"
         for number, slot in list(self._writer.slots.items()):
             reason = refused.get(slot.share.remote)
             if reason is not None:
                 self._writer.halt(Stopped(number, slot.upstream, StopKind.REFUSED, reason))
-        # At once: where the next commit is due already, it would be put off for ever.
+        # At once: if the next commit is already due, writing would be put off forever.
         self._write_kept(self._commits)
 
     def _write_kept(self, commits: Commits) -> None:
@@ -367,7 +367,7 @@ class Copier:
         commits.commit(self._writer.slots, news, committed)
 
     def _halt(self, stop: Stopped) -> None:
-        """Stop a partition that cannot be read on, once what was read of it is stored."""
+        """Stop a partition that cannot be read further, once what was read of it is stored."""
         self._writer.halt(stop)
 
     def _note_stop(self, stop: Stopped) -> None:
@@ -381,11 +381,11 @@ class Copier:
 
     @property
     def _may_write(self) -> bool:
-        """Whether the flow is the driver's own for certain."""
+        """Whether it is certain that the driver owns the flow."""
         return elapsed() < self._may_write_until
 
     def _send(self) -> None:
-        """Send what may be sent (invariant A); read no more of a partition whose batches do not leave."""
+        """Send what may be sent (invariant A); pause reading partitions whose batches are stuck."""
         producer = self._writer.producer
         if self._may_write:
             producer.send()
@@ -397,14 +397,14 @@ class Copier:
             for slot in self._paused - stuck:
                 self._reader.resume(slot)
             self._paused = stuck
-            if self._commits is None:  # else all of this task waits, and nothing more is read
+            if self._commits is None:  # else the whole task waits, and reads nothing more
                 self._writer.give_back(_MOST_HELD * self._room)
                 self._return_forgotten()
 
     # Notes
 
     def _tell_stops(self) -> None:
-        """Tell what has stopped, after all that it has stored."""
+        """Report what has stopped, after all that it has stored."""
         if not self._stopped or self._in_transaction:
             return
         stopped, self._stopped = self._stopped, []
@@ -417,7 +417,7 @@ class Copier:
             self._lease.send(stop)
 
     def _return_forgotten(self) -> None:
-        """Give slots back whose broker forgot what was written: the next writer looks at their tails."""
+        """Give back slots whose broker forgot what was written: the next writer reads their tails."""
         if not self._forgotten:
             return
         self._report()
@@ -430,7 +430,7 @@ class Copier:
                 self._lease.send(Left((slot,), behind=True, trouble=reason))
 
     def _hand_over(self) -> None:
-        """Hand over the slots that are to be left and have nothing on the way."""
+        """Hand over the slots that are leaving and have everything stored."""
         if not self._leaving or self._in_transaction:
             return
         self._leaving &= self._writer.slots.keys()  # others have stopped meanwhile
@@ -447,7 +447,7 @@ class Copier:
 
     @property
     def _in_transaction(self) -> bool:
-        """Whether something is stored that is not committed."""
+        """Whether there may be stored records that are not committed."""
         return self._commits is not None and (self._commits.is_busy or self._commits.is_open)
 
     def _forget(self, slot: int) -> None:
@@ -466,7 +466,7 @@ class Copier:
         )
 
     def _report(self) -> None:
-        """Tell the driver how it goes; in transactions, of positions only those that are committed."""
+        """Report progress to the driver; in transactions, only committed positions."""
         self._report_at = time.monotonic() + _REPORT_EVERY
         waits = self._find_waits()
         read = self._reader.news()

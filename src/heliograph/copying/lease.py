@@ -1,7 +1,7 @@
-"""A task's end of the lease: its connection to the driver, without which it must not work.
+"""The task's side of the lease: its connection to the driver. Without it the task must not work.
 
-The driver gives orders, the task sends notes. A broken lease raises LeaseLost, which ends the task: a driver that
-died leaves nobody writing. Nothing here waits but the first answer.
+The driver sends orders, the task sends notes. A broken lease raises LeaseLost, which ends the task: after a driver
+dies, none of its tasks keeps writing. Only the wait for the first answer blocks.
 """
 
 import select
@@ -22,7 +22,7 @@ from heliograph.wire.lease_messages import (
 )
 
 _CONNECT_TIMEOUT = 30.0
-_SILENCE = 60.0  # seconds without a word from the driver, after which it counts as gone
+_SILENCE = 60.0  # seconds without a message from the driver, after which it counts as gone
 _MOST_UNSENT = 64 << 20
 
 
@@ -42,7 +42,7 @@ class LeaseLost(MirrorError):
 
 
 class Lease:
-    """One task's line to the driver."""
+    """One task's connection to the driver."""
 
     def __init__(self, claim: Claim, task: int) -> None:
         self._claim = claim
@@ -79,7 +79,7 @@ class Lease:
             self._check_silence()
 
     def poll(self) -> list[Order]:
-        """Return what the driver has said since the last call; send what is still to be sent."""
+        """Return the orders received since the last call; send what is still queued."""
         self._flush()
         while True:
             try:
@@ -120,7 +120,7 @@ class Lease:
                 if select.select([self._socket], [], [], left)[0] and not self._socket.recv(
                     1 << 20
                 ):
-                    break  # it has read all, and closed its end
+                    break  # the driver has read all, and closed its side
 
     def close(self) -> None:
         with suppress(OSError):

@@ -1,9 +1,9 @@
-"""Meeting the tail: what a predecessor stored beyond the saved position, compared with the source, so that it is skipped.
+"""Meeting the tail: comparing what a predecessor stored after the saved position with the source, to skip it.
 
-It happens before a partition is copied, in a thread of its own: the partitions of one leader of the target
-together, so that a broker that is away keeps no others waiting. A tail is skipped by the batch where a source
-batch and its copy are the same bytes, and by the record otherwise (merged, encoded again, or written by a
-MirrorMaker 2): then the bodies of the rest of the tail are read, some thousand at a time, and compared.
+This happens before a partition is copied, in one thread for all partitions with the same leader on the target, so
+that an unavailable broker keeps no others waiting. A tail is skipped batch by batch where a source batch and its
+copy are the same bytes. Otherwise (merged, re-encoded, or written by MirrorMaker 2) it is skipped record by record:
+the bodies of the rest of the tail are read, some thousand at a time, and compared.
 """
 
 import threading
@@ -41,14 +41,14 @@ class Meeting:
         ).start()
 
     def forget(self, slot: int) -> None:
-        """Tell nothing more of a partition."""
+        """Report nothing more about a partition."""
         self._unwanted.add(slot)
 
     def close(self) -> None:
         self._closed.set()
 
     def _divide(self, shares: list[Share]) -> None:
-        """Have each leader's partitions met by a thread of their own."""
+        """Start one thread per leader, which meets the tails of its partitions."""
         with closing(Cluster(self._target)) as target:
             while shares := self._wanted(shares):
                 try:
@@ -67,7 +67,7 @@ class Meeting:
                 self._closed.wait(_PAUSE if shares else 0)
 
     def _start_thread(self, members: list[Share]) -> bool:
-        """Have a thread meet the tails of one leader; return whether this process could start one."""
+        """Start a thread that meets the tails of one leader; return whether this process could."""
         meets = threading.Thread(
             target=self._meet_patiently, args=(members,), name="tails", daemon=True
         )
@@ -87,7 +87,7 @@ class Meeting:
         self._closed.wait(_PAUSE)
 
     def _meet_patiently(self, shares: list[Share]) -> None:
-        """Meet the tails of partitions with one leader, until all are met, stopped, or not wanted any more."""
+        """Meet the tails of partitions with one leader, until all are met, stopped, or no longer wanted."""
         left = {share.slot: share for share in shares}
         while left := {share.slot: share for share in self._wanted(left.values())}:
             try:

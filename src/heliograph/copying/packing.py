@@ -1,7 +1,7 @@
-"""From source batches to batches the target takes: passed, merged, or encoded again.
+"""From source batches to batches the target takes: passed, merged, or re-encoded.
 
-Everything here ends in `Outgoing` values, in order. Nothing waits: what is to be merged is merged
-among the batches of one chunk, and a batch without a neighbour is passed as it is.
+Everything here results in `Outgoing` values, in order. Nothing waits: batches are merged only with
+others of the same chunk, and a batch without a neighbour is passed as it is.
 """
 
 from collections import Counter
@@ -33,7 +33,7 @@ _WINDOW, _WIDEST_WINDOW = 2 << 10, 256 << 10
 
 
 class RecordTooLarge(MirrorError):
-    """One record that the remote topic does not take."""
+    """One record that is too large for the remote topic."""
 
     def __init__(self, upstream: int, size: int, limit: int) -> None:
         super().__init__(upstream, size, limit)
@@ -49,7 +49,7 @@ class RecordTooLarge(MirrorError):
 
 
 class Stamped(Protocol):
-    """Whoever writes to one remote partition: a slot, or a lane that slots share."""
+    """A writer to one remote partition: a slot, or a lane that slots share."""
 
     identity: ProducerIdentity
 
@@ -77,7 +77,7 @@ class Packer:
     def add(
         self, view: memoryview, header: BatchHeader | None, *, alone: bool = False
     ) -> Iterator[Outgoing]:
-        """Take one source batch; yield what is ready to be sent. One that is `alone` has none to be merged with."""
+        """Take one source batch; yield what is ready to be sent. One that is `alone` has no other to merge with."""
         verdict = self.verdict(header, len(view))
         if alone and verdict is Verdict.MERGE:
             verdict = Verdict.PASS
@@ -100,7 +100,7 @@ class Packer:
         try:
             plain = decompress(header.codec, payload, self._room) if header.codec else payload
         except UnfoldsTooFar:
-            # It is small only from outside: there is nothing to gain by merging it.
+            # It is small only while compressed: merging it gains nothing.
             yield from self.flush()
             yield pass_batch(self._slot, header, payload)
             return
@@ -113,7 +113,7 @@ class Packer:
     def add_lone(self, chunk: memoryview, start: int, end: int) -> Generator[Outgoing, None, int]:
         """Take one-record batches in a row, from `start` on; return where they end.
 
-        They are cut from copies of some of the chunk: slices of bytes cost half of those of a view.
+        They are cut from copies of parts of the chunk: a slice of bytes costs half as much as one of a view.
         """
         window = _WINDOW + 2 * read_header(chunk, start).length
         while start < end:
@@ -136,7 +136,7 @@ class Packer:
         return start
 
     def add_records(self, view: memoryview, records: Sequence[RawRecord]) -> Iterator[Outgoing]:
-        """Take some records of one source batch, to be encoded again with its codec."""
+        """Take some records of one source batch and re-encode them with its codec."""
         yield from self.flush()
         codec = read_header(view, 0).codec if view[MAGIC_AT] >= 2 else 0
         yield from reencode(self._slot, records, codec, next_offset_of(view, 0))
@@ -144,7 +144,7 @@ class Packer:
     def _reencode(
         self, view: memoryview, header: BatchHeader, *, alone: bool
     ) -> Iterator[Outgoing]:
-        """Take a batch that cannot be passed: a small one is merged, a larger one gets a batch of its own."""
+        """Take a batch that cannot be passed: a small one is merged, a larger one becomes a separate batch."""
         plain = unfold(view, header)
         is_common = not alone and len(view) <= self._room and is_small(header.records, len(view))
         merge = self._merge if is_common else None
@@ -178,7 +178,7 @@ class Packer:
 
 
 def pass_batch(slot: Slot, header: BatchHeader, payload: memoryview) -> Outgoing:
-    """Return the batch under a new header, its payload untouched."""
+    """Return the batch with a new header and an unchanged payload."""
     sequence = slot.take_sequence(header.records)
     stamped = restamp(header, payload, slot.identity, sequence)
     return Outgoing(
@@ -219,7 +219,7 @@ class _Merge:
         self.builder.add_batch(plain, header.records, header.base_offset, header.base_timestamp)
 
     def add_records(self, records: Sequence[RawRecord], upstream: int) -> None:
-        """Add the records of a batch that ends before `upstream`: encoded again, even if no others follow."""
+        """Add the records of a batch that ends before `upstream`: re-encoded, even if no others follow."""
         for record in records:
             self.builder.add(record.timestamp, record.attributes, record.body)
         for first, count in spans_of(records) if records else ():
@@ -232,7 +232,7 @@ class _Merge:
         self.upstream = upstream
 
     def add_with_holes(self, header: BatchHeader, plain: Buffer) -> None:
-        """Add the records of a batch that has holes, or times of its own: encoded again, even if no others follow."""
+        """Add the records of a batch that has holes, or a log append time: re-encoded, even if no others follow."""
         found = self.builder.add_with_holes(
             bytes(plain),
             header.records,
@@ -250,7 +250,7 @@ class _Merge:
         self.upstream = header.next_offset
 
     def add_lone(self, data: bytes, at: int, room: int) -> tuple[int, bool]:
-        """Add ordinary one-record batches from `at` on; return where they end, and whether it is full."""
+        """Add ordinary one-record batches from `at` on; return where they end, and whether the merge is full."""
         if not self.batches and len(data) - at >= HEADER_SIZE:
             header = read_header(data, at)
             end = at + LOG_OVERHEAD + header.length
@@ -301,7 +301,7 @@ def reencode(
 
 
 def spans_of(records: Iterable[RawRecord]) -> list[tuple[int, int]]:
-    """Return the offsets of `records` as (first, count) of those that follow one another."""
+    """Return the offsets of `records` as (first, count) of each consecutive range."""
     spans: list[tuple[int, int]] = []
     first, end = 0, -1
     for record in records:

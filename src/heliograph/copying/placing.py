@@ -1,7 +1,7 @@
-"""Where records go if the remote topic has a partition count of its own: as Kafka's default partitioner says.
+"""Where records go if the remote topic has its own partition count: where Kafka's default partitioner puts them.
 
-A record with a key goes where a Java producer would put it. One without goes with all others of its
-source partition that have none, so that their order is kept too.
+A record with a key goes where a Java producer would put it. All records without a key of one source
+partition go to the same remote partition, so that their order is kept too.
 """
 
 from collections import Counter
@@ -30,7 +30,7 @@ from heliograph.wire.records import RawRecord
 from heliograph.wire.unpack import unpack
 
 _KEYS = 1 << 16
-_LONG_KEY = 128  # bytes; longer keys are not remembered
+_LONG_KEY = 128  # bytes; longer keys are not cached
 
 _partition_for_short = lru_cache(_KEYS)(partition_for_key)
 
@@ -42,7 +42,7 @@ def _partition_for_key(key: bytes, count: int) -> int:
 
 @dataclass(slots=True)
 class PlacedLane:
-    """A remote partition that many source partitions are placed into, in the order they come."""
+    """A remote partition that takes records of many source partitions, in the order they arrive."""
 
     remote: TopicPartition
     identity: ProducerIdentity
@@ -56,7 +56,7 @@ class PlacedLane:
 
 
 class Stretch(NamedTuple):
-    """The records of source batches in a row that have one codec; `upstream` is the offset after them."""
+    """The records of consecutive source batches with one codec; `upstream` is the offset after them."""
 
     codec: int
     upstream: int
@@ -66,7 +66,7 @@ class Stretch(NamedTuple):
 def place(
     records: Iterable[RawRecord], source_index: int, count: int
 ) -> dict[int, list[RawRecord]]:
-    """Return records by remote partition, each in the order it had."""
+    """Return records by remote partition, in their original order."""
     placed: dict[int, list[RawRecord]] = {}
     for record in records:
         key = key_of(record.body)
@@ -90,7 +90,7 @@ def key_of(body: bytes) -> bytes | None:
 def stretches(
     chunk: memoryview, section: ChunkSection, read_to: int, verdicts: Counter[str]
 ) -> Iterator[Stretch]:
-    """Yield the records from `read_to` on; where a batch is corrupt, those before it, then raise."""
+    """Yield the records from `read_to` on; at a corrupt batch, yield those before it, then raise."""
     open_one: Stretch | None = None
     transactions = AbortedTransactions(section.aborted)
     for extent in find_batches(chunk, section.start, section.end):
@@ -131,10 +131,10 @@ def _deliverable(
 def encode_stretch(
     stretch: Stretch, source_index: int, lanes: Sequence[PlacedLane]
 ) -> tuple[list[tuple[int, Outgoing]], RecordTooLarge | None]:
-    """Return batches, each with the lane it is for; and why they end early, if they do.
+    """Return batches, each with its lane; and why they end early, if they do.
 
-    They end before the first record that its lane does not take: then nothing after it goes anywhere,
-    so that going on from there repeats nothing.
+    They end before the first record that its lane does not accept. Nothing after that record goes anywhere,
+    so continuing from there repeats nothing.
     """
     records, reason = stretch.records, None
     while True:
@@ -147,7 +147,7 @@ def encode_stretch(
                 for batch in reencode(lanes[index], its, stretch.codec, stretch.upstream)
             ], reason
         except RecordTooLarge as exc:
-            reason = exc.with_traceback(None)  # its frames would keep the chunk, and they keep it
+            reason = exc.with_traceback(None)  # its frames would keep the chunk and itself alive
             records = [record for record in records if record.offset < exc.upstream]
             for lane, sequence in zip(lanes, sequences, strict=True):
                 lane.sequence = sequence

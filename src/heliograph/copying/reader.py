@@ -1,8 +1,8 @@
 """The reading half of a slice: fetch responses in, sections out. Nothing here waits.
 
-One request is in flight per leader. The next one is sent before the batches of the last are looked at, so the
-broker works meanwhile. A response is received into memory that is used again; what is not stored yet bounds how
-much is asked for.
+One request is in flight per leader. The next one is sent before the batches of the last response are examined,
+so the broker works meanwhile. A response is received into reused memory; the amount of unstored data bounds how
+much is fetched.
 """
 
 import logging
@@ -36,10 +36,10 @@ _LONG_POLL = timedelta(seconds=5)
 _PLACE_EVERY = 0.5
 _FOLLOW_EVERY = 60.0
 _BUFFERS = 4
-_RESPONSE_HEADS = 256 << 10  # beside its records, what a response says of thousands of partitions
+_RESPONSE_HEADS = 256 << 10  # besides its records, what a response says of thousands of partitions
 _REST_PER_OFFSET, _OFFSETS, _LONGEST_REST = 0.002, 2, 0.01
 _REST = 2.0
-_DOUBT = 5.0  # seconds that a topic may be unknown to brokers and still be there
+_DOUBT = 5.0  # seconds that a topic may be unknown to brokers and still exist
 
 Deliver = Callable[[memoryview, ChunkSection], None]
 
@@ -68,13 +68,13 @@ class Reader:
         self._small = min(limits.chunk_bytes, limits.partition_bytes) // 8
         self._place_at = 0.0
         self._follow_at = time.monotonic() + _FOLLOW_EVERY
-        self._ask_at: float | None = None  # the end of a rest after which nobody has asked yet
+        self._ask_at: float | None = None  # the end of a rest, if nothing was fetched since
         self._away: dict[int, str] = {}  # why partitions have no leader, by slot
         self._doubts: dict[int, float] = {}  # since when the topics of slots are unknown
         self._refused: dict[int, str] = {}  # what their leader answered last
 
     def take(self, share: Share, position: int, epoch: int) -> None:
-        """Read a partition from a position on; `epoch` is the leader's of the record before, -1 if not known."""
+        """Read a partition from a position on; `epoch` is the leader epoch of the record before, -1 if unknown."""
         slot = share.slot
         self._shares[slot] = share
         self._read[slot] = SlotRead(slot, position, -1, -1, epoch, None)
@@ -83,7 +83,7 @@ class Reader:
         self._place_at = 0.0
 
     def leave(self, slot: int) -> None:
-        """Read no more of a partition."""
+        """Stop reading a partition."""
         self._fetcher.remove(slot)
         self._shares.pop(slot, None)
         self._away.pop(slot, None)
@@ -91,7 +91,7 @@ class Reader:
         self._doubts.pop(slot, None)
 
     def pause(self, slot: int) -> None:
-        """Read no more of a partition until `resume`."""
+        """Stop reading a partition until `resume`."""
         self._fetcher.pause(slot)
 
     def resume(self, slot: int) -> None:
@@ -103,7 +103,7 @@ class Reader:
         self._place_at = 0.0
 
     def ask(self, *, room: bool) -> None:
-        """Find leaders that are missing; ask for more, if there is `room` for it."""
+        """Find missing leaders; fetch more, if there is `room` for it."""
         now = time.monotonic()
         if self._fetcher.homeless and now >= self._place_at:
             self._place_at = now + _PLACE_EVERY
@@ -115,7 +115,7 @@ class Reader:
             self._fetcher.ask()
 
     def next_at(self, *, room: bool) -> float:
-        """Return the time at which `ask` has something to do without an event; it may be over already."""
+        """Return the time at which `ask` has something to do without an event; it may have passed already."""
         at = self._follow_at if self._shares else float("inf")
         if self._fetcher.homeless:
             at = min(at, self._place_at)
@@ -131,7 +131,7 @@ class Reader:
         return self._fetcher.is_ready()
 
     def collect(self, readable: Container[int], deliver: Deliver, *, room: bool) -> None:
-        """Deliver what the brokers sent, section by section; ask for more before that, if there is `room`."""
+        """Deliver what the brokers sent, section by section; fetch more before that, if there is `room`."""
         began = time.monotonic()
         for session in self._fetcher.collect(readable, self._buffers.room):
             response = self._fetcher.take(session)
@@ -152,7 +152,7 @@ class Reader:
                 self._ask_at = time.monotonic() + self._rest(time.monotonic() - began, advanced)
 
     def waits(self) -> Iterator[tuple[int, str]]:
-        """Yield why partitions do not get further for the moment, by slot."""
+        """Yield why partitions make no progress for the moment, by slot."""
         yield from self._away.items()
         yield from self._refused.items()
 
@@ -165,7 +165,7 @@ class Reader:
         return bool(self._changed)
 
     def news(self) -> tuple[SlotRead, ...]:
-        """Return how far those partitions are of which that has changed since the last time."""
+        """Return how far partitions were read, for those that changed since the last call."""
         news = tuple(self._read[slot] for slot in self._changed if slot in self._read)
         for slot in self._changed:
             if slot in self._read:
@@ -179,13 +179,13 @@ class Reader:
         self._fetcher.close()
 
     def _follow(self) -> None:
-        """Find out whether leaders have changed that do not know it themselves."""
+        """Find leader changes that the old leader does not know of."""
         try:
             is_known = self._fetcher.follow_leaders()
         except MirrorError as exc:
             log.debug("leaders are not looked at: %s", exc)
             is_known = True
-        # What is being asked for rings when it is there.
+        # Metadata that is still being fetched rings the bell when it arrives.
         self._follow_at = time.monotonic() + (_FOLLOW_EVERY if is_known else _PLACE_EVERY)
 
     def _place(self) -> None:
@@ -197,15 +197,15 @@ class Reader:
             self._away = dict.fromkeys(self._shares, str(exc))
 
     def _rest(self, took: float, advanced: int) -> float:
-        """Return how long to let records come together: a response costs as much for one as for a hundred.
+        """Return how long to let records accumulate: a response costs as much for one as for a hundred.
 
-        The shorter the fewer came; longer where the machine is slow.
+        The fewer came, the shorter; it is longer on a slow machine.
         """
         few = min(advanced, _OFFSETS)
         return min(max(_REST * took, _REST_PER_OFFSET * few), _LONGEST_REST)
 
     def _index(self, response: Response) -> tuple[list[ChunkSection], int]:
-        """Return where batches are, and by how many offsets that goes on; their positions are taken note of."""
+        """Return where batches are, and by how many offsets they advance; note their positions."""
         sections, advanced = [], 0
         for section in response.sections:
             if section.slot not in self._shares:
@@ -282,7 +282,7 @@ class Reader:
             self._stop(slot, StopKind.REFUSED, f"the source answered {error_name(error)}")
 
     def _doubt(self, slot: int, error: int) -> None:
-        """Stop a partition whose topic is unknown for some seconds; a broker that has just started may not know it yet."""
+        """Stop a partition whose topic is unknown for some seconds; a broker that just started may not know it yet."""
         source = self._shares[slot].source
         since = self._doubts.setdefault(slot, time.monotonic())
         if time.monotonic() - since > _DOUBT:
@@ -293,7 +293,7 @@ class Reader:
         self._fetcher.lost_leader([slot])
 
     def _parted(self, section: Section) -> None:
-        """Stop where the source has other records now than those that were read."""
+        """Stop a partition whose source now has other records than those that were read."""
         reason = "the source is no longer the log that was read"
         self._stop(section.slot, StopKind.OUT_OF_RANGE, reason, resume=section.parted)
 

@@ -1,4 +1,4 @@
-"""One try at the tails of some partitions with one leader: both sides are read and compared until each tail is over."""
+"""One try at the tails of some partitions with one leader: read and compare both sides until each tail is over."""
 
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
@@ -28,7 +28,7 @@ from heliograph.wire.lease_messages import Foreign, Runs, Share, Stopped
 
 _WAIT = timedelta(milliseconds=500)
 _PAUSE = 1.0
-_UNKNOWN = 5.0  # seconds that a topic may be unknown to brokers and still be there
+_UNKNOWN = 5.0  # seconds that a topic may be unknown to brokers and still exist
 # Seconds at a source's end after which it has no more: a new leader's high watermark may lie before what was copied for
 # as long as a follower that hangs counts as in sync (`replica.lag.time.max.ms`, 30 s).
 _AT_END = 35.0
@@ -36,7 +36,7 @@ _AT_END = 35.0
 
 @dataclass(frozen=True, slots=True)
 class Met:
-    """A partition goes on at `position`; `runs` say where the records are that it skips."""
+    """A partition continues at `position`; `runs` say where the skipped records are."""
 
     slot: int
     position: Position
@@ -58,12 +58,12 @@ Wanted: TypeAlias = Callable[[Iterable[Share]], list[Share]]
 
 
 class Round:
-    """Reads and compares; owned by one thread, as its clusters are."""
+    """Reads and compares both sides; owned by one thread, as its clusters are."""
 
     def __init__(
         self, source: Cluster, target: Cluster, tell: Tell, *, committed_only: bool
     ) -> None:
-        """Take both sides; `tell` hears why partitions wait."""
+        """Take both sides; `tell` is called with the reasons why partitions wait."""
         self._source = source
         self._target = target
         self._tell = tell
@@ -76,7 +76,7 @@ class Round:
         self._unknown_since: dict[int, float] = {}
 
     def run(self, shares: Sequence[Share], wanted: Wanted) -> Iterator[tuple[int, Outcome]]:
-        """Yield what came of each tail, by slot; of those that must be tried again nothing."""
+        """Yield the outcome of each tail, by slot; nothing for those that must be tried again."""
         with closing(self._fetcher):
             unread = yield from self._open(shares)
             retry_at = time.monotonic() + _PAUSE
@@ -92,7 +92,7 @@ class Round:
     def _open_again(
         self, shares: Sequence[Share]
     ) -> Generator[tuple[int, Outcome], None, list[Share]]:
-        """Read tails that could not be read before, while others are compared; return those that still cannot."""
+        """Retry tails that could not be read, while others are compared; return those that still cannot be read."""
         try:
             return (yield from self._open(shares))
         except MirrorError as exc:
@@ -100,7 +100,7 @@ class Round:
             return list(shares)
 
     def _open(self, shares: Sequence[Share]) -> Generator[tuple[int, Outcome], None, list[Share]]:
-        """Read the tails; yield what is clear without a comparison, and return those that could not be read."""
+        """Read the tails; yield the outcomes that need no comparison, and return those that could not be read."""
         ends = find_offsets(self._target, [share.remote for share in shares], LATEST)
         for share in shares:
             if share.remote in ends.missing:
@@ -125,7 +125,7 @@ class Round:
     def _read_tails(
         self, starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
     ) -> Mapping[TopicPartition, Tail | MirrorError]:
-        """Read the tails together, or one by one where that fails: one that cannot be read keeps no others waiting."""
+        """Read the tails together, or one by one if that fails: an unreadable tail keeps no others waiting."""
         try:
             return read_tails(self._target, starts, ends)
         except (KafkaFault, CorruptRecord):
@@ -155,7 +155,7 @@ class Round:
         )
 
     def _step(self) -> list[tuple[int, Outcome]]:
-        """Read on; return what came of the tails that are over."""
+        """Read more; return the outcomes of the tails that are over."""
         fetcher = self._fetcher
         if fetcher.homeless:
             for slot, reason in (fetcher.place() or {}).items():
@@ -174,7 +174,7 @@ class Round:
         return [*over.items(), *self._find_ended(over)]
 
     def _find_ended(self, over: Mapping[int, Outcome]) -> Iterator[tuple[int, Outcome]]:
-        """Yield the tails that are longer than what the source has had to compare with for a while."""
+        """Yield the tails that are still not over after the source has been at its end for a while."""
         now = time.monotonic()
         for slot, since in self._at_end_since.items():
             found = self._going.get(slot)
@@ -183,7 +183,7 @@ class Round:
                 yield slot, conclude(found)
 
     def _compare(self, found: Comparison, section: Section, buffer: memoryview) -> Outcome | None:
-        """Compare what came of a source partition; return what came of its tail, if that is over."""
+        """Compare a section of a source partition; return the outcome of its tail, if that is over."""
         share = found.share
         if section.error == OFFSET_OUT_OF_RANGE:
             return self._find_start(found)
@@ -205,7 +205,7 @@ class Round:
         return None
 
     def _find_start(self, found: Comparison) -> Outcome | None:
-        """Go on at the first record of a source that has deleted those before; stop where it ends too early."""
+        """Continue at the first record of a source that has deleted those before; stop where it ends too early."""
         share = found.share
         first = list_offsets(self._source, [share.source], EARLIEST)[share.source]
         if first <= self._read_to[share.slot]:
@@ -221,7 +221,7 @@ class Round:
         self._fetcher.moved(slot, position)
 
     def _trouble(self, share: Share, section: Section) -> Outcome | None:
-        """Return the stop that an error of the source means; None if it may pass."""
+        """Return the stop that a source error requires; None if it may pass."""
         slot, upstream, error = share.slot, share.position.upstream, section.error
         if section.parted >= 0:
             reason = "the source is no longer the log that was read"
@@ -245,7 +245,7 @@ class Round:
 
 
 def open_tail(share: Share, tail: Tail) -> Comparison | Met | Stopped:
-    """Return the comparison that a tail asks for, or what is clear without one."""
+    """Return the comparison that a tail needs, or the outcome if it needs none."""
     remote, position = share.remote, share.position
     if tail.end < position.downstream:
         reason = (
@@ -258,14 +258,14 @@ def open_tail(share: Share, tail: Tail) -> Comparison | Met | Stopped:
     if not found.is_over:
         return found
     if tail.missing:
-        # Nothing is left to compare, so nobody knows what these were.
+        # Nothing is left to compare, so it is unknown what these were.
         reason = f"{remote}: {tail.missing} records after the last saved position were deleted there. They are copied again."
         return Met(share.slot, found.position(), found.result(), Foreign(share.slot, reason))
     return Met(share.slot, found.position(), found.result())
 
 
 def conclude(found: Comparison) -> Met:
-    """Return what a comparison that is over has found."""
+    """Return the result of a comparison that is over."""
     share, foreign = found.share, None
     if found.strangers:
         reason = (

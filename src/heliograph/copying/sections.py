@@ -6,7 +6,7 @@ from typing import NamedTuple
 class ChunkSection(NamedTuple):
     """The batches of one partition in a fetch response; `upstream` is the next offset after all of them.
 
-    `aborted` are the transactions whose batches nobody may see: (producer, first offset).
+    `aborted` are the transactions whose batches no consumer may see: (producer, first offset).
     """
 
     slot: int

@@ -1,4 +1,4 @@
-"""One partition as its writer sees it: what is stored, what is on the way, why it stops."""
+"""One partition as its writer sees it: what is stored, what is pending, why it stops."""
 
 from dataclasses import dataclass, field
 
@@ -12,7 +12,7 @@ from heliograph.wire.record_batch import next_sequence
 class Slot:
     """`upstream` and `downstream` are stored; `read_to` is only read.
 
-    A slot with a `halt` takes nothing more; what is on the way is stored first. `runs` tells the driver
+    A slot with a `halt` takes nothing more; what is pending is stored first. `runs` reports to the driver
     which records went where: (upstream, downstream, count).
     """
 
@@ -38,12 +38,12 @@ class Slot:
         return sequence
 
     def advance(self) -> None:
-        """With nothing on the way, everything read is stored, dropped and skipped batches included."""
+        """With nothing pending, everything read counts as stored, dropped and skipped batches included."""
         if not self.pending:
             self.upstream = max(self.upstream, self.read_to)
 
     def took(self, ms: float, records: int, timestamp_ms: int) -> None:
-        """Note how long the newest of so many records took until the target had them."""
+        """Note how long the newest of `records` records took to reach the target."""
         self.copied_ms = max(self.copied_ms, timestamp_ms)
         more = taken(ms, records)
         self.latency = more if self.latency is None else self.latency + more
@@ -51,7 +51,7 @@ class Slot:
     def ran(self, upstream: int, downstream: int, count: int) -> None:
         """Note that the target holds `count` records from `upstream` on, from `downstream` on.
 
-        A count of 0 says that nothing lies between the records before and this place, UNKNOWN that nobody knows.
+        A count of 0 says that nothing lies between the records before and this place, UNKNOWN that this is unknown.
         """
         if self.runs and count != UNKNOWN:
             up, down, length = self.runs[-1]
@@ -79,7 +79,7 @@ class Slot:
 
 
 def open_slot(share: Share, position: Position, sequence: int) -> Slot:
-    """Return the state to start from, at a position with nothing stored behind it."""
+    """Return the state to start from, at a position with nothing stored after it."""
     return Slot(
         share=share,
         identity=share.identity,
@@ -92,7 +92,7 @@ def open_slot(share: Share, position: Position, sequence: int) -> Slot:
 
 
 def join_reports(before: SlotWritten | None, after: SlotWritten) -> SlotWritten:
-    """Return two reports of a slot as one."""
+    """Merge two reports of a slot into one."""
     if before is None:
         return after
     took = after.took if before.took is None else before.took

@@ -1,10 +1,10 @@
-"""Writing where remote topics have a partition count of their own: a record goes from any slot to any lane.
+"""Writing to remote topics that have their own partition count: a record goes from any slot to any lane.
 
-Slots are source partitions; lanes are remote ones, with numbers below 0. Invariants, beside those of the producer:
+Slots are source partitions; lanes are remote ones, with numbers below 0. Invariants, besides those of the producer:
 
 A  A slot's position moves past a stretch when all its batches, and all before them, are stored in all lanes.
-B  A lane that cannot go on stops every slot of its topic: what was sent behind it may be out of order.
-C  Lanes of a topic that was stopped so are not handed over: their sequences have holes.
+B  A lane that cannot continue stops every slot of its topic: what was sent after that may be out of order.
+C  Lanes of a topic that was stopped this way are not handed over: their sequences have gaps.
 """
 
 from collections import Counter, deque
@@ -21,7 +21,7 @@ from heliograph.wire.lease_messages import LaneShare
 
 @dataclass(slots=True)
 class _Ticket:
-    """A stretch on its way: `left` batches of it are not stored."""
+    """A stretch that is being written: `left` of its batches are not stored yet."""
 
     slot: Slot
     upstream: int
@@ -43,7 +43,7 @@ class Spread:
         self._next = -1
 
     def take(self, lanes: tuple[LaneShare, ...]) -> None:
-        """Write to these remote partitions; those of a topic come together, in order."""
+        """Write to these remote partitions; those of a topic arrive together, in order."""
         for lane in lanes:
             number, self._next = self._next, self._next - 1
             self._lanes[number] = PlacedLane(
@@ -62,7 +62,7 @@ class Spread:
         self._queues[slot.share.slot] = deque()
 
     def limit(self, topic: str, max_message_bytes: int) -> None:
-        """Take note of how large batches the remote partitions of a topic take now."""
+        """Note how large a batch the remote partitions of a topic accept now."""
         for number in self._numbers[topic]:
             self._lanes[number].max_message_bytes = max_message_bytes
 
@@ -71,7 +71,7 @@ class Spread:
         return list(self._slots.get(self._lanes[lane].remote.topic, ()))
 
     def leave(self, slot: Slot) -> tuple[tuple[str, int, int], ...]:
-        """Forget a slot; after the last of its topic, return the sequences of the lanes, if they have no holes."""
+        """Forget a slot; after the last of its topic, return the sequences of the lanes, if they have no gaps."""
         topic = slot.share.remote.topic
         del self._slots[topic][slot.share.slot], self._queues[slot.share.slot]
         if self._slots[topic]:
@@ -110,7 +110,7 @@ class Spread:
             raise reason
 
     def stored(self, batch: Outgoing) -> Slot:
-        """Take note of a stored batch; return the slot it is of."""
+        """Note a stored batch; return its slot."""
         ticket = self._tickets.pop(batch)
         ticket.left -= 1
         ticket.slot.pending -= 1

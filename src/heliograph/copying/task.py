@@ -8,7 +8,7 @@ from heliograph.wire.lease_messages import Claim
 
 
 def copy(claim: Claim, task: int) -> None:
-    """Copy what the driver hands out, until it says that this is the end. Blocks; raises if the lease is lost."""
+    """Copy what the driver hands out, until it sends `End`. Blocks; raises if the lease is lost."""
     with closing(Lease(claim, task)) as lease:
         welcome, orders = lease.await_welcome()
         Copier(lease, welcome).run(orders)

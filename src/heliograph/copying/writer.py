@@ -1,7 +1,7 @@
 """The writing half of a slice: sections in, acknowledged batches out. Nothing here waits.
 
-Positions are told only for what the target has acknowledged. A partition that cannot go on halts: it takes nothing
-more, what is on the way is stored, and then it is told as stopped, at what is stored.
+Only positions that the target has acknowledged are reported. A partition that cannot continue halts: it takes
+nothing more, what is pending is stored, and then it is reported as stopped, at the stored position.
 """
 
 import time
@@ -54,7 +54,7 @@ class Writer:
         on_foreign: Callable[[Foreign], None],
         on_forgotten: Callable[[int, str], None],
     ) -> None:
-        """Take where to write; `on_forgotten` hears of slots whose broker forgot what was written to them."""
+        """Take where to write; `on_forgotten` is called with slots whose broker forgot what was written to them."""
         self._flow = welcome.flow
         self._in_transactions = welcome.ledger is not None
         self._on_forgotten = on_forgotten
@@ -78,9 +78,9 @@ class Writer:
         self._sequences: dict[tuple[TopicPartition, str], int] = {}  # in transactions
 
     def take(self, share: Share, position: Position) -> None:
-        """Write a partition from a position on, behind which nothing is stored.
+        """Write a partition from a position on; nothing is stored after it.
 
-        In transactions a task has one identity for as long as it lives: what comes back goes on where it was.
+        In transactions a task has one identity while it lives: a partition that returns continues its sequence.
         """
         sequence = self._sequences.get((share.remote, share.remote_id), share.sequence)
         slot = self.slots[share.slot] = open_slot(share, position, sequence)
@@ -99,7 +99,7 @@ class Writer:
         return self._spread.has(topic)
 
     def limit(self, slot: int, max_message_bytes: int) -> None:
-        """Take note that a remote topic takes batches of another size now."""
+        """Note that a remote topic now accepts batches of another size."""
         if slot in self.slots:
             state = self.slots[slot]
             state.max_message_bytes = max_message_bytes
@@ -112,7 +112,7 @@ class Writer:
         return not state.pending and not self.producer.is_busy(slot)
 
     def leave(self, slot: int) -> tuple[tuple[str, int, int], ...]:
-        """Forget a settled partition; return the sequences of lanes that nobody uses any more."""
+        """Forget a settled partition; return the sequences of lanes that are no longer used."""
         state = self.slots.pop(slot)
         if state.share.spread:
             return self._spread.leave(state)
@@ -191,7 +191,7 @@ class Writer:
                 self._stop(slot)
 
     def give_back(self, most: int) -> None:
-        """Give partitions back where those that wait for their brokers hold more than `most` bytes: the largest first."""
+        """Give back partitions, largest first, while those that wait for their brokers hold more than `most` bytes."""
         held = self.producer.held_bytes
         for lane in sorted(self.producer.troubled.values(), key=lambda lane: -lane.bytes):
             if held <= most:
@@ -202,14 +202,14 @@ class Writer:
                 self.producer.abandon(lane.slot)
 
     def waits(self) -> Iterator[tuple[int, str]]:
-        """Yield why partitions do not get further for the moment, by slot."""
+        """Yield why partitions make no progress for the moment, by slot."""
         for number, lane in self.producer.troubled.items():
             slots = [number] if number >= 0 else self._spread.users(number)
             for slot in slots:
                 yield slot, lane.trouble or ""
 
     def news(self) -> tuple[SlotWritten, ...]:
-        """Return how far those partitions are of which that has changed since the last time."""
+        """Return how far partitions were written, for those that changed since the last call."""
         news = tuple(
             self.slots[slot].report() for slot in sorted(self.changed) if slot in self.slots
         )
@@ -249,7 +249,7 @@ class Writer:
         self._sequences[place] = next_sequence(before, count)
 
     def _is_expected(self, slot: Slot, stored: Stored) -> bool:
-        """Look at where a batch was stored: directly behind the one before, where nobody else writes."""
+        """Check where a batch was stored: directly after the one before, if there is no other writer."""
         remote, expected = slot.share.remote, slot.downstream
         if stored.base_offset < expected:
             reason = f"{remote} ended at {expected} and is now at {stored.base_offset}"
@@ -268,14 +268,14 @@ class Writer:
 
     def _note_latency(self, slot: Slot, batch: Outgoing) -> None:
         if batch.max_timestamp < 0:
-            return  # its records have none
+            return  # its records have no timestamps
         took = time.time() * 1000 - batch.max_timestamp
         self.latency.add(took, batch.count)
         slot.took(took, batch.count, batch.max_timestamp)
 
     def _refused(self, refused: Refused) -> None:
         reason = f"the target answered: {refused.reason}"
-        # Some of it may be stored: a commit would count it, at the position before it.
+        # Part of it may be stored: a commit would include that, with the position before it.
         unsure = self._in_transactions and (refused.forgot or refused.may_pass)
         if unsure or (refused.forgot and refused.slot < 0):
             raise KafkaFault(f"produce for {self._flow}", refused.reason, retriable=True)
@@ -287,21 +287,21 @@ class Writer:
             self._refuse_topic(refused, reason)
 
     def _refuse_topic(self, refused: Refused, reason: str) -> None:
-        """Stop all partitions whose records may go to a lane that takes no more."""
+        """Stop all partitions whose records may go to a lane that accepts no more."""
         kind = StopKind.REFUSED_FOR_GOOD if refused.for_good else StopKind.REFUSED
         remote, slots = self._spread.refused(refused.slot)
         for slot in slots:
             self._stop_at_once(slot, kind, f"{remote}: {reason}")
 
     def _stop_at_once(self, slot: Slot, kind: StopKind, reason: str) -> None:
-        """Stop a partition whose batches on the way will not be stored."""
+        """Stop a partition whose pending batches will not be stored."""
         if not slot.share.spread:
             self.producer.abandon(slot.share.slot)
         slot.halt = Stopped(slot.share.slot, slot.upstream, kind, reason)
         self._stop(slot)
 
     def _stop(self, slot: Slot) -> None:
-        """Tell that a slot has stopped, at what is stored; the copier forgets it then."""
+        """Report that a slot has stopped, at its stored position; the copier then forgets it."""
         halt = slot.halt
         assert halt is not None, "a slot stops for a reason"
         self._on_stop(

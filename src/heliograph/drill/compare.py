@@ -1,4 +1,4 @@
-"""What two readers of the same records would see differently: records that are missing, records that come again."""
+"""What two readers of the same records would see differently: records that are missing, records that are repeated."""
 
 from collections import Counter
 from collections.abc import Hashable, Sequence
@@ -11,7 +11,7 @@ _MOST_EDITS = 1000
 
 
 class Difference(NamedTuple):
-    """`same` records are in both, in order; `lost` ones in the originals alone, `repeated` ones in the copies alone.
+    """`same` records are in both, in order; `lost` ones only in the originals, `repeated` ones only in the copies.
 
     A record that changed its place is lost in one and repeated in the other.
     """
@@ -29,7 +29,7 @@ class Difference(NamedTuple):
 
 
 def compare(originals: Sequence[T], copies: Sequence[T]) -> Difference:
-    """Return the smallest difference; beyond 1,000 edits order no longer counts, only what there is."""
+    """Return the smallest difference; beyond 1,000 edits order no longer counts, only which records exist."""
     head = _common(originals, copies)
     left, right = originals[head:], copies[head:]
     tail = _common(left[::-1], right[::-1])

@@ -27,7 +27,7 @@ class Ledger:
 
     @property
     def fingerprint(self) -> str:
-        """A short name for all of it: the same only if every record is, and its place."""
+        """A short digest of all of it: the same only if every record and its place are the same."""
         whole = hashlib.blake2b()
         for index, digests in sorted(self.digests.items()):
             whole.update(index.to_bytes(4, "big") + len(digests).to_bytes(8, "big"))

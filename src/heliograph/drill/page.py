@@ -1,4 +1,4 @@
-"""The page of a report: one file, nothing from elsewhere, light or dark as the reader's system is."""
+"""The page of a report: one self-contained file, light or dark as the reader's system is."""
 
 from html import escape
 from pathlib import Path
@@ -73,7 +73,7 @@ def render_html(report: Report) -> str:
 
 
 def write_report(report: Report, folder: Path, name: str) -> tuple[Path, Path]:
-    """Write the page and, beside it, the JSON; return where they are."""
+    """Write the page and, next to it, the JSON; return both paths."""
     folder.mkdir(parents=True, exist_ok=True)
     stamp = report.began.strftime("%Y%m%d-%H%M%S")
     page, plain = (folder / f"{name}-{stamp}.{kind}" for kind in ("html", "json"))

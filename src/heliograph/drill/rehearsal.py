@@ -1,7 +1,7 @@
-"""A rehearsal of a fail-over on live data: every group goes on on the target, under another name.
+"""A rehearsal of a fail-over on live data: every group continues on the target, under another name.
 
-What a fail-over would commit is committed for forked groups, `<group>.drill-<id>`, which read from there.
-The real groups, the flow and the topics are only read. The forks are deleted in the end, however it ends.
+The offsets that a fail-over would commit are committed for forked groups, `<group>.drill-<id>`, which read from
+there. The real groups, the flow and the topics are only read. The forks are always deleted at the end.
 """
 
 import time
@@ -28,10 +28,10 @@ from heliograph.model import TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class PartitionDrill:
-    """Where a group stands on the source, where its fork read on on the target, and what that came to.
+    """Where a group is on the source, where its fork continued on the target, and the result.
 
-    `missing` are records that it has not read and that are not on the target yet. Both that and `difference` are
-    None where the source could not be asked.
+    `missing` counts records that it has not read and that are not on the target yet. It and `difference` are
+    None if the source could not be queried.
     """
 
     partition: TopicPartition
@@ -45,9 +45,9 @@ class PartitionDrill:
 
 @dataclass(frozen=True, slots=True)
 class GroupDrill:
-    """A group and its fork; `reason` is why it could not go on.
+    """A group and its fork; `reason` is why it could not continue.
 
-    `first_record` are the seconds from reading its offsets to its first record, None if there was none to read.
+    `first_record` is the time in seconds from reading its offsets to its first record, None if there was none to read.
     """
 
     group: str
@@ -73,7 +73,7 @@ class GroupDrill:
 
     @property
     def difference(self) -> Difference | None:
-        """What it would lose and repeat; None if that is not known of all its partitions."""
+        """What it would lose and repeat; None if that is not known for all its partitions."""
         total = Difference()
         for partition in self.partitions:
             if partition.difference is None:
@@ -89,7 +89,7 @@ class GroupDrill:
 
 @dataclass(frozen=True, slots=True)
 class Behind:
-    """What is on the source alone: how many offsets, and since when the oldest of them is there."""
+    """What is only on the source: how many offsets, and the time of the oldest."""
 
     offsets: int
     partitions: int
@@ -104,7 +104,7 @@ class Behind:
 
 @dataclass(frozen=True, slots=True)
 class DrillResult:
-    """What a rehearsal came to; `rto` is when the last group was ready, in seconds from the beginning."""
+    """The result of a rehearsal; `rto` is when the last group was ready, in seconds from the start."""
 
     flow: str
     began: datetime
@@ -128,7 +128,7 @@ def run_drill(
     drill_id: str,
     watcher: Watcher,
 ) -> DrillResult:
-    """Rehearse a fail-over; `groups` matches whole names, `records` are read per partition at most."""
+    """Rehearse a fail-over; `groups` matches whole names, at most `records` are read per partition."""
     log = StepLog(watcher)
     with closing(Cluster(config.source_admin)) as source, closing(Cluster(config.target)) as target:
         return _Rehearsal(config, source, target, drill_id, log).run(groups, records)
@@ -194,14 +194,14 @@ class _Rehearsal:
         return plan
 
     def _fork(self, move: GroupMove, view: FlowView) -> GroupDrill:
-        """Commit for a group's fork what a fail-over would leave the group with, of what was copied."""
+        """Commit for a group's fork the offsets that a fail-over would leave the group with, of what was copied."""
         fork = move.group + self._suffix
         if not move.ready:
             return GroupDrill(move.group, fork, reason=_why_not(move))
         copied = [step for step in move.steps if step.place and step.place.partition in view.ends]
         partitions = tuple(_partition(step) for step in copied)
         offsets = {p.remote: Committed(p.downstream, "") for p in partitions}
-        self._forks.append(fork)  # before it exists: whatever interrupts us, it is deleted
+        self._forks.append(fork)  # before it exists: it is deleted after any interruption
         for partition, reason in commit_offsets(self._target, fork, offsets).items():
             return GroupDrill(move.group, fork, partitions, reason=f"{partition}: {reason}")
         return GroupDrill(move.group, fork, partitions)
@@ -249,7 +249,7 @@ class _Rehearsal:
         copies = list(islice(self._copies(drill, at.downstream), records))
         originals = list(islice(self._originals(drill, at.upstream), records))
         if copies != originals:
-            # All of what both sides have from here on must tell, or a shift would look like a loss.
+            # Compare all that both sides have from here on, or a shift would look like a loss.
             copies = list(self._copies(drill, at.downstream))
             originals = list(self._originals(drill, at.upstream))
         difference = compare(originals, copies)
@@ -265,7 +265,7 @@ class _Rehearsal:
         )
 
     def _behind(self, plan: FailoverPlan) -> Behind | None:
-        """Return what is on the source alone."""
+        """Return what is only on the source."""
         if plan.view.source is None:
             return None
         late = [its for its in plan.settled.values() if its.behind]
@@ -275,7 +275,7 @@ class _Rehearsal:
 
 
 def _partition(step: Step) -> PartitionDrill:
-    """Return where a fail-over leaves a partition: a group is never taken back on the target."""
+    """Return where a fail-over leaves a partition: a group never moves backwards on the target."""
     assert step.place is not None, "a group that is ready has a place for all its partitions"
     at = step.place.offset if step.there is None else max(step.there, step.place.offset)
     return PartitionDrill(

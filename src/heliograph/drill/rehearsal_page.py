@@ -9,7 +9,7 @@ _SHOWN = 40
 
 
 def drill_report(result: DrillResult, versions: Mapping[str, str]) -> Report:
-    """Return what is to be shown and kept of a rehearsal."""
+    """Return what to show and keep of a rehearsal."""
     groups = result.groups
     ready = sum(group.ready for group in groups)
     known = [its for group in groups if (its := group.difference) is not None and group.ready]

@@ -1,4 +1,4 @@
-"""What a drill came to, as a page and as JSON. Knows nothing of clusters: a drill fills in the values."""
+"""The result of a drill, as a page and as JSON. Knows nothing of clusters: a drill fills in the values."""
 
 import json
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ Cell = str | int | float | None
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A number that is to be seen first, such as the RPO."""
+    """A number to show first, such as the RPO."""
 
     label: str
     value: str
@@ -19,7 +19,7 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Something that was done, in seconds from the beginning."""
+    """Something that was done, in seconds from the start."""
 
     name: str
     start: float
@@ -29,7 +29,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A curve: (seconds from the beginning, value)."""
+    """A curve: (seconds from the start, value)."""
 
     name: str
     points: tuple[tuple[float, float], ...]

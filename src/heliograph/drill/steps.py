@@ -9,7 +9,7 @@ from heliograph.drill.report import Step
 
 
 class Watcher(Protocol):
-    """Who is told of each step, as it happens."""
+    """Is notified of each step, as it happens."""
 
     def began(self, name: str) -> None:
         """A step begins; the one before it has ended."""
@@ -19,7 +19,7 @@ class Watcher(Protocol):
 
 
 class Silence:
-    """Nobody watches."""
+    """A watcher that ignores every step."""
 
     def began(self, name: str) -> None:
         """Say nothing."""
@@ -29,7 +29,7 @@ class Silence:
 
 
 class StepLog:
-    """Notes steps, in seconds since it was made."""
+    """Records steps, in seconds since its creation."""
 
     def __init__(self, watcher: Watcher, clock: Callable[[], float] = time.monotonic) -> None:
         self.steps: list[Step] = []
@@ -43,7 +43,7 @@ class StepLog:
 
     @contextmanager
     def step(self, name: str) -> Iterator[list[str]]:
-        """Time the block; what it adds to the list is said of the step. One that fails is noted too."""
+        """Time the block; what it adds to the list becomes the note of the step. A failed step is recorded too."""
         start = self.now
         notes: list[str] = []
         self._watcher.began(name)

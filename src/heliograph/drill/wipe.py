@@ -1,10 +1,10 @@
-"""Seed 002 whole: two clusters mirror each other, one is stopped and wiped, a new one gets all of it back.
+"""Seed 002 in full: two clusters mirror each other, one is stopped and wiped, a new one gets all its data back.
 
     ClusterA  NginxServerLogs   <->  ClusterB  TomcatServerLogs      both ways, while logs are written
     ClusterB  is stopped, and its data deleted
     ClusterA  -> ClusterC       ClusterA.NginxServerLogs, ClusterA.ClusterB.TomcatServerLogs
 
-Everything runs here: a broker per cluster, and `heliograph run` as a process of its own.
+Everything runs on this machine: one broker per cluster, and `heliograph run` as a separate process.
 """
 
 import time
@@ -40,7 +40,7 @@ RECOVERED_TOMCAT = f"{A}.{B}.{TOMCAT}"
 _BEGIN_LIMIT = 240.0
 _COPY_LIMIT = 300.0
 _POLL = 0.25
-# The seed's file, for a broker each.
+# The seed's file, for one broker per cluster.
 _SETTINGS = """\
 clusters = ClusterA, {other}
 ClusterA.bootstrap.servers = {here}
@@ -80,10 +80,10 @@ ClusterA->{other}.emit.checkpoints.enabled = true
 
 
 class Load(Protocol):
-    """Somebody who writes logs from `start` until `stop`, which tells how many records were stored."""
+    """Writes logs from `start` until `stop`, which returns how many records were stored."""
 
     def start(self) -> None:
-        """Begin to write."""
+        """Start to write."""
 
     def stop(self) -> int:
         """Return how many records were stored, once all of them are."""
@@ -113,7 +113,7 @@ class TopicAccount:
 
 @dataclass(frozen=True, slots=True)
 class WipeResult:
-    """What the scenario came to; moments are seconds from its beginning."""
+    """The result of the scenario; moments are seconds from its start."""
 
     began: datetime
     seconds: float
@@ -134,7 +134,7 @@ class WipeResult:
 
 
 def run_wipe(folder: Path, seconds: float, make_load: MakeLoad, watcher: Watcher) -> WipeResult:
-    """Run the whole scenario in a folder; nothing of it is left there or running afterwards."""
+    """Run the whole scenario in a folder; afterwards nothing of it is left there or running."""
     log = StepLog(watcher)
     with ExitStack() as cleanup:
         return _Scenario(folder, seconds, make_load, log, cleanup).run()
@@ -280,7 +280,7 @@ class _Scenario:
     def _await_copy(
         self, mirror: RunningMirror, endpoint: Endpoint, topic: str, original: Ledger
     ) -> None:
-        """Wait until a topic holds what another one does; its end offsets tell when to look closely."""
+        """Wait until a topic holds what another one does; its end offsets show when to count its records."""
         with closing(Cluster(endpoint)) as cluster:
 
             def is_copied() -> bool:
@@ -314,7 +314,7 @@ def _read(endpoint: Endpoint, topic: str) -> Ledger:
 
 
 def _behind(endpoint: Endpoint, produced: int) -> int:
-    """Return how many records of ClusterB are not yet on ClusterA; its markers make it look further."""
+    """Return how many records of ClusterB are not yet on ClusterA; end offsets would count markers too."""
     remote = f"{B}.{TOMCAT}"
     with closing(Cluster(endpoint)) as cluster:
         return max(produced - read_ledger(cluster, remote).records, 0)

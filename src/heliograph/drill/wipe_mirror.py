@@ -1,4 +1,4 @@
-"""`heliograph run` in a process of its own, as an operator starts it."""
+"""`heliograph run` in a separate process, as an operator starts it."""
 
 import json
 import os
@@ -23,7 +23,7 @@ _LAST_LINES = 15
 
 
 class RunningMirror:
-    """A mirror of what a properties file says, from start to stop."""
+    """A mirror configured by a properties file, from start to stop."""
 
     def __init__(self, file: Path, log: Path) -> None:
         self._log = log
@@ -62,7 +62,7 @@ class RunningMirror:
 
 
 def _environment() -> Mapping[str, str]:
-    """Return ours, in which the process finds the same heliograph as we are."""
+    """Return our environment, extended so that the process imports this same heliograph."""
     (package,) = heliograph.__path__
     paths = [str(Path(package).parent), os.environ.get("PYTHONPATH", "")]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}

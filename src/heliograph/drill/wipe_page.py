@@ -8,7 +8,7 @@ from heliograph.drill.wipe_samples import rates
 
 
 def wipe_report(result: WipeResult, versions: Mapping[str, str]) -> Report:
-    """Return what is to be shown and kept of the scenario."""
+    """Return what to show and keep of the scenario."""
     lost = sum(account.difference.lost for account in result.accounts)
     repeated = sum(account.difference.repeated for account in result.accounts)
     recovered = sum(account.copy.records for account in result.accounts)

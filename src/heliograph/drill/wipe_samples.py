@@ -1,4 +1,4 @@
-"""How many records each cluster holds, asked twice a second while a scenario runs: the curves of its report."""
+"""How many records each cluster holds, sampled twice a second while a scenario runs: the curves of its report."""
 
 import threading
 from collections.abc import Callable, Iterable, Mapping
@@ -15,7 +15,7 @@ _EVERY = timedelta(milliseconds=500)
 
 
 class Sampler(threading.Thread):
-    """Notes the sum of end offsets of some topics, by cluster, until it is stopped."""
+    """Records the sum of end offsets of some topics, by cluster, until it is stopped."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         super().__init__(name="samples", daemon=True)
@@ -31,7 +31,7 @@ class Sampler(threading.Thread):
             self._seen.setdefault(name, []).append((self._clock(), 0.0))
 
     def gone(self, name: str) -> None:
-        """Note that a cluster holds nothing any more."""
+        """Record that a cluster holds nothing any more."""
         with self._lock:
             self._watched.pop(name, None)
             moment = self._clock()
@@ -74,7 +74,7 @@ def ends_of(cluster: Cluster, topics: Iterable[str]) -> Mapping[str, int]:
 
 
 def rates(line: Line, every: float = 2.0) -> Line:
-    """Return how much a curve grew per second, over spans of about `every` seconds; a fall is no growth."""
+    """Return how much a curve grew per second, over spans of about `every` seconds; a fall counts as no growth."""
     points: list[tuple[float, float]] = []
     then: tuple[float, float] | None = None
     for moment, held in line.points:

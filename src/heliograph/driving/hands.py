@@ -1,6 +1,6 @@
-"""Handing partitions to tasks: what was handed over goes on at once, the rest when its earlier writers are fenced.
+"""Handing partitions to tasks: those handed over continue at once, the rest once their earlier writers are fenced.
 
-Groups of partitions are fenced side by side by a few threads. One whose last try failed is left to a thread for such
+A few threads fence groups of partitions in parallel. A group whose last try failed is left to a thread for such
 groups alone, so that a broker that does not answer keeps no others waiting.
 """
 
@@ -28,7 +28,7 @@ _THREADS = 3
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """What came of taking rights: the rights, why there is none yet for others, and what must not be copied."""
+    """The result of taking rights: the rights, why others have none yet, and what must not be copied."""
 
     rights: Mapping[Partition, Right]
     refused: Mapping[Partition, str] = field(default_factory=dict)
@@ -36,17 +36,17 @@ class Taken:
 
 
 class Rights(Protocol):
-    """Gives tasks the right to write, and keeps everybody else from it."""
+    """Gives tasks the right to write, and denies it to all others."""
 
     @property
     def is_exclusive(self) -> bool:
-        """Whether nobody else writes to remote partitions."""
+        """Whether remote partitions have no other writer."""
 
     def ledger_of(self, slice_index: int) -> Ledger | None:
         """Return where a slice writes its positions, if it does."""
 
     def group_of(self, attempt: Attempt, partition: Partition) -> Hashable:
-        """Return what is taken together: for one group `take` is called by one thread at a time."""
+        """Return the group that is taken together: for one group, one thread at a time calls `take`."""
 
     def take(self, target: Cluster, attempt: Attempt, partitions: Sequence[Partition]) -> Taken:
         """Return the rights for partitions of one group that were not handed over."""
@@ -55,13 +55,13 @@ class Rights(Protocol):
         """Raise FlowFenced if another driver has the flow."""
 
     def valid_for(self, remotes: Iterable[TopicPartition] = ()) -> float:
-        """Return for how many seconds the flow, and those who write to `remotes`, are good unverified. For any thread."""
+        """Return for how many seconds the flow, and the writers to `remotes`, are valid unverified. Thread-safe."""
 
     def troubles(self) -> list[str]:
-        """Return why identities are not good any more. For any thread."""
+        """Return why identities are no longer valid. Thread-safe."""
 
     def watch(self, on_lost: Callable[[Container[TopicPartition]], None]) -> None:
-        """Have `on_lost` called, from any thread, where the writers of some remote partitions must end."""
+        """Call `on_lost`, from any thread, when the writers of some remote partitions must end."""
 
 
 _Errand: TypeAlias = Callable[[Cluster], None]
@@ -81,9 +81,9 @@ class Hands:
         on_fatal: Callable[[str, str], None],
         on_silent: Callable[[Attempt], None],
     ) -> None:
-        """Take what to hand out; `may_copy` raises FlowHeld if the target says that nobody may.
+        """Take what to hand out; `may_copy` raises FlowHeld if the target says that no driver may copy.
 
-        `on_silent` is called with a task that has said nothing for long.
+        `on_silent` is called with a task that has sent nothing for long.
         """
         self._endpoint = target
         self._roster = roster
@@ -95,7 +95,7 @@ class Hands:
         self._over = threading.Event()
         self._busy: set[Hashable] = set()
         self._doubts = False
-        self.doubt_reason: str | None = None  # why it is not known whose the flow is
+        self.doubt_reason: str | None = None  # why it is not known which driver owns the flow
         self._first: queue.SimpleQueue[_Errand | None] = queue.SimpleQueue()
         self._again: queue.SimpleQueue[_Errand | None] = queue.SimpleQueue()
         self._threads = [threading.Thread(target=self._watch, name="hands", daemon=True)]
@@ -108,20 +108,20 @@ class Hands:
             thread.start()
 
     def stop(self) -> None:
-        """Hand out nothing more; the roster has been closed. What is under way is not waited for."""
+        """Hand out nothing more; the roster has been closed. Does not wait for running errands."""
         self._over.set()
         for _ in range(_THREADS):
             self._first.put(None)
         self._again.put(None)
 
     def doubt(self) -> None:
-        """Find out whether the flow is still ours: one of its writers was fenced."""
+        """Request a check that the flow is still ours: one of its writers was fenced."""
         with self._roster.changed:
             self._doubts = True
             self._roster.changed.notify_all()
 
     def _watch(self) -> None:
-        """Find what is due; the thread that also makes sure that the flow is ours."""
+        """Find what is due, and verify that the flow is ours. Runs in one thread."""
         with closing(Cluster(self._endpoint)) as target:
             while self._wait():
                 try:
@@ -168,7 +168,7 @@ class Hands:
         )
 
     def _hand_out(self) -> None:
-        """Hand over what needs no right, and have the right taken to what does."""
+        """Hand over what needs no right, and queue the rest for threads that take the right."""
         groups: dict[tuple[Attempt, Hashable], list[Partition]] = {}
         with self._roster.changed:
             for attempt, partitions in self._roster.find_due():
@@ -214,7 +214,7 @@ class Hands:
             return
         try:
             taken = self._rights.take(target, attempt, members)
-            # Asked now, because who fails a flow over says so first and fences then.
+            # Asked now, because a failover says so first and fences afterwards.
             self._may_copy(target)
         except (FlowFenced, FlowHeld) as exc:
             self._give_up(exc)

@@ -1,10 +1,10 @@
-"""One flow on Spark: a job of one task for each slice, and what tasks say.
+"""One flow on Spark: a job of one task for each slice, and the notes of the tasks.
 
-A slice runs until it is told to end. Each slice is started, fails, backs off and comes back alone; partitions are
-handed to its task and taken back over its lease while it runs. Invariants, beside those of the roster:
+A slice runs until the driver ends it. Each slice starts, fails, backs off and restarts independently; partitions are
+handed to its task and taken back over its lease while it runs. Invariants, besides those of the roster:
 
 C  Positions only come from acknowledged batches, so any of them may be saved at any time.
-D  Where records went is told (`on_runs`: upstream, downstream, count) before the position after them.
+D  Where records went is reported (`on_runs`: upstream, downstream, count) before the position after them.
 """
 
 import logging
@@ -52,7 +52,7 @@ OnRuns = Callable[[TopicPartition, list[tuple[int, int, int]]], None]
 
 @dataclass(frozen=True, slots=True)
 class JobOptions:
-    """What a job is given once, when it is made; `key` tells it from all others of this driver."""
+    """The fixed options of a job; `key` distinguishes it from all others of this driver."""
 
     flow: Flow
     key: str
@@ -76,9 +76,9 @@ class FlowJob:
         may_copy: Callable[[Cluster], None] = lambda _: None,
         tally: Tally | None = None,
     ) -> None:
-        """Take what to do; `may_copy` raises FlowHeld if the target says that nobody may.
+        """Take what to do; `may_copy` raises FlowHeld if the target says that no driver may copy.
 
-        With a `tally` that the job before has counted in, it counts on.
+        With the `tally` of the job before, it continues those counts.
         """
         self._options = options
         self._leases = leases
@@ -108,14 +108,14 @@ class FlowJob:
         rights.watch(self._end_writers)
         leases.register(options.key, self)
 
-    # What the flow asks for
+    # Called by the flow
 
     def assign(self, partitions: Sequence[Partition]) -> bool:
         """Copy these partitions from now on; return whether that changes anything."""
         return self._roster.assign(partitions)
 
     def start(self, engine: Engine) -> None:
-        """Start the slices; their tasks come for their leases a moment later."""
+        """Start the slices; their tasks claim their leases a moment later."""
         self._engine = engine
         self._pulse.start()
         self._hands.start()
@@ -135,7 +135,7 @@ class FlowJob:
             runner.start()
 
     def stop(self, within: timedelta) -> bool:
-        """Drain and end the tasks; return whether every one finished what it had begun."""
+        """Drain and end the tasks; return whether each of them finished what it had begun."""
         deadline = time.monotonic() + within.total_seconds()
         attempts = self._roster.attempts
         self._roster.end()
@@ -145,7 +145,7 @@ class FlowJob:
                 max(deadline - time.monotonic(), 0),
             )
             drained = drained and not self._roster.torn
-            # Tasks that have ended close their lines; the others are hung up on.
+            # Tasks that have ended close their connections; the others are disconnected.
             self._changed.wait_for(lambda: not attempts, _GRACE)
             for attempt in attempts.values():
                 attempt.line.hang_up()
@@ -160,40 +160,40 @@ class FlowJob:
         return drained
 
     def reposition(self, source: TopicPartition, upstream: int) -> None:
-        """Go on with a stopped partition from another upstream offset."""
+        """Continue a stopped partition from another upstream offset."""
         self._roster.reposition(source, upstream)
 
     def explain_stop(self, source: TopicPartition, kind: StopKind, reason: str) -> None:
-        """Replace the reason of a stopped partition by a better one."""
+        """Replace the reason of a stopped partition with a better one."""
         self._roster.explain_stop(source, kind, reason)
 
     def note_transaction(
         self, source: TopicPartition, offset: int, transaction: OpenTransaction | None
     ) -> None:
-        """Keep what was found out about the transaction that holds a partition back at `offset`."""
+        """Keep what is known about the transaction that holds a partition back at `offset`."""
         with self._changed:
             partition = self._roster.partitions.get(source)
             if partition is not None:
                 partition.note_transaction(offset, transaction)
 
-    # What may be looked at
+    # State
 
     def is_sure(self) -> bool:
-        """Whether the flow is this driver's own for certain, so that it may save what it knows."""
+        """Whether it is certain that this driver owns the flow, so that it may save what it knows."""
         return not self._given_up and self._pulse.is_regular() and self._rights.valid_for() > 0
 
     def partitions(self) -> list[Partition]:
-        """Return the live state of every partition, for looking at."""
+        """Return the live state of every partition, for reading only."""
         with self._changed:
             return list(self._roster.partitions.values())
 
     def stopped(self) -> list[Partition]:
-        """Return the partitions that do not go on: none, as a rule, so it is asked often."""
+        """Return the stopped partitions: usually none, so this is called often."""
         with self._changed:
             return [p for p in self._roster.partitions.values() if p.stop is not None]
 
     def held_back(self, now: float) -> list[HeldBack]:
-        """Return the partitions that are read, and where a transaction on the source is open."""
+        """Return the partitions that are being read and have an open transaction on the source."""
         with self._changed:
             reading = [p.held_back(now) for p in self._roster.partitions.values() if p.is_read]
         return [held for held in reading if held is not None]
@@ -225,7 +225,7 @@ class FlowJob:
         return sorted(reasons | {starved} if starved else reasons)
 
     def waiting(self) -> dict[TopicPartition, str]:
-        """Return why partitions do not get further for the moment."""
+        """Return why partitions make no progress for the moment."""
         with self._changed:
             partitions = self._roster.partitions.values()
             return {p.source: p.waits for p in partitions if p.waits and not p.stop}
@@ -255,10 +255,10 @@ class FlowJob:
         self._starved_before = starved
         return starved
 
-    # What tasks say
+    # Called by leases
 
     def grant(self, line: Line, hello: Hello) -> Welcome:
-        """Let a task in, in place of the one that worked on its slice before."""
+        """Admit a task, which replaces the one that worked on its slice before."""
         attempt = self._roster.let_in(line, hello)
         if self._runners:
             self._runners[attempt.slice_index].note_progress()
@@ -272,7 +272,7 @@ class FlowJob:
         )
 
     def heard(self, line: Line, note: Note) -> None:
-        """Take a note; one of an attempt that was replaced counts no more."""
+        """Process a note; notes of an attempt that was replaced are ignored."""
         if isinstance(note, Ping):
             self._answer(line, note)
             return
@@ -282,7 +282,7 @@ class FlowJob:
                 self._note(attempt, note)
 
     def lost(self, line: Line) -> None:
-        """Take back what a task held whose lease has ended."""
+        """Take back what a task held, because its lease has ended."""
         attempt = self._roster.attempt_of(line)
         if attempt is not None:
             self._roster.revoke(attempt)
@@ -303,12 +303,12 @@ class FlowJob:
                 log.warning("flow=%s a writer was fenced: %s", self._options.flow, note.reason)
                 self._hands.doubt()
             case Hello() | Ping():
-                pass  # heard before
+                pass  # handled before
             case _:
                 assert_never(note)
 
     def _answer(self, line: Line, ping: Ping) -> None:
-        """Let a task write on, unless somebody else may have the flow."""
+        """Let a task continue to write, unless another driver may have the flow."""
         with self._changed:
             attempt = self._roster.attempt_of(line)
             if attempt is None:
@@ -347,7 +347,7 @@ class FlowJob:
         log.error("flow=%s %s", self._options.flow, foreign.reason)
 
     def _note_restart(self, slice_index: int, reason: str, pause: float) -> None:
-        """Take note that a slice is started again. Called from its thread."""
+        """Note that a slice is restarted. Called from its thread."""
         with self._changed:
             if self._roster.ending:
                 return
@@ -361,9 +361,9 @@ class FlowJob:
         )
 
     def _note_over(self, slice_index: int) -> None:
-        """Hang up on a task that has ended: one that was cut off from here does not do so itself.
+        """Disconnect a task that has ended: a task that was cut off from the driver does not do so itself.
 
-        What it said last is still heard, and then what it held is taken back (`lost`).
+        Its last notes are still processed, and then what it held is taken back (`lost`).
         """
         with self._changed:
             attempt = self._roster.attempts.get(slice_index)
@@ -371,7 +371,7 @@ class FlowJob:
                 attempt.line.hang_up()
 
     def _end_silent(self, attempt: Attempt) -> None:
-        """End a task that hangs, or that was cut off; its permission to write has run out by now."""
+        """End a task that hangs, or that was cut off; its permission to write has expired by now."""
         log.warning(
             "flow=%s slice=%d has said nothing for long, and is ended and started again. What the task stored is "
             "found on the target.",
@@ -382,7 +382,7 @@ class FlowJob:
         self._runners[attempt.slice_index].interrupt()
 
     def _end_writers(self, remotes: Container[TopicPartition]) -> None:
-        """End the tasks that write to some remote partitions: nobody could fence them later."""
+        """End the tasks that write to some remote partitions: no driver could fence them later."""
         with self._changed:
             for attempt in self._roster.attempts.values():
                 if any(r in remotes for p in attempt.slots.values() for r in p.remotes):
@@ -394,7 +394,7 @@ class FlowJob:
                     attempt.line.hang_up()
 
     def _give_up(self, kind: str, reason: str) -> None:
-        """Hand out nothing any more: a task that is started again must not fence a successor."""
+        """Hand out nothing more: a restarted task must not fence a successor."""
         self._given_up = True
         self._roster.close()
         self._on_fatal(kind, reason)
@@ -408,5 +408,5 @@ class FlowJob:
             return None if roster.ending else roster.is_wanted(slice_index)
 
     def lose(self, reason: str) -> None:
-        """Take note that another driver has the flow."""
+        """Note that another driver has the flow."""
         self._give_up("fenced", reason)

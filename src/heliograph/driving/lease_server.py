@@ -1,6 +1,6 @@
-"""The driver's end of all leases: a listener, a thread per task, and the jobs they belong to.
+"""The driver's side of all leases: a listener, a thread per task, and the jobs they belong to.
 
-Leases are few (one per slice), so each gets a thread that blocks; nothing here is on the data's path.
+Leases are few (one per slice), so each gets a thread that blocks; nothing here is on the data path.
 """
 
 import hmac
@@ -32,11 +32,11 @@ _MAX_HELLO = 16 << 10
 _HELLO_SECONDS = 10.0
 _MAX_STRANGERS = 256
 _PAUSE = 0.2
-_SEND_SECONDS = struct.pack("ll", 5, 0)  # that a task may take none of what is said to it
+_SEND_SECONDS = struct.pack("ll", 5, 0)  # for which a task may receive none of what is sent to it
 
 
 class LeaseRefused(MirrorError):
-    """A task that has no work here any more."""
+    """A task that has no more work here."""
 
     def __init__(self, flow: str, slice_index: int, reason: str) -> None:
         super().__init__(flow, slice_index, reason)
@@ -52,13 +52,13 @@ class Landlord(Protocol):
     """Grants leases of one flow. Called from lease threads; each call may block."""
 
     def grant(self, line: "Line", hello: Hello) -> Welcome:
-        """Return how the claiming task shall work; what it works on follows."""
+        """Return how the claiming task works; its partitions follow."""
 
     def heard(self, line: "Line", note: Note) -> None:
-        """Take a note of a task that holds a lease."""
+        """Process a note of a task that holds a lease."""
 
     def lost(self, line: "Line") -> None:
-        """Take note that a lease has ended, for whatever reason."""
+        """Note that a lease has ended, for any reason."""
 
 
 class Line:
@@ -72,19 +72,19 @@ class Line:
         self.is_open = True
 
     def send(self, order: Order) -> None:
-        """Say something to the task; one that is gone, or does not take it, is noticed where we read."""
+        """Send an order; a task that is gone, or does not receive it, is noticed where we read."""
         with self._lock:
             try:
                 self._connection.sendall(encode_message(order))
             except OSError:
-                self.hang_up()  # what it got may be half an order
+                self.hang_up()  # it may have received half an order
 
     def hang_up(self) -> None:
         with suppress(OSError):
             self._connection.shutdown(socket.SHUT_RDWR)
 
     def notes(self) -> Iterator[Note]:
-        """Yield what the task says; the first line, which a stranger may have sent, is short."""
+        """Yield what the task sends; the first line, which a stranger may have sent, is short."""
         with self._connection.makefile("rb") as stream:
             longest = _MAX_HELLO
             while line := stream.readline(longest):
@@ -95,12 +95,12 @@ class Line:
 class LeaseServer:
     """Listens for the tasks of all flows of this driver.
 
-    At loopback for a Spark of this process; else where `spark.driver.bindAddress` or `spark.driver.host`
-    says. Tasks are told `address`.
+    It listens at loopback if Spark runs in this process; otherwise at `spark.driver.bindAddress` or
+    `spark.driver.host`. Tasks connect to `address`.
     """
 
     def __init__(self, spark: Mapping[str, str] | None = None) -> None:
-        """Take the spark.* keys that the flows' context is given."""
+        """Start to listen; `spark` has the spark.* keys of the flows' context."""
         self.secret = secrets.token_hex(16)
         self._landlords: dict[str, Landlord] = {}
         self._closed = False
@@ -132,7 +132,7 @@ class LeaseServer:
         self._listener.close()
 
     def _accept(self) -> None:
-        """Let tasks in until this is closed; what goes wrong with one of them ends nothing."""
+        """Accept tasks until this is closed; a failure with one of them ends nothing else."""
         while not self._closed:
             try:
                 connection, _ = self._listener.accept()
@@ -168,12 +168,12 @@ class LeaseServer:
                 for note in notes:
                     landlord.heard(line, note)
             except (OSError, KeyError) as exc:
-                # A peer that breaks off or talks nonsense loses its lease and nothing else.
+                # A peer that disconnects or sends garbage loses its lease and nothing else.
                 log.debug("lease closed: %s", exc)
             except (CorruptRecord, LeaseRefused) as exc:
                 log.debug("lease closed: %s", exc)
             except MirrorError as exc:
-                # The task sees its lease end, and is started again.
+                # The task sees its lease end, and is restarted.
                 log.warning("a lease could not be granted: %s", exc)
             finally:
                 line.is_open = False
@@ -181,7 +181,7 @@ class LeaseServer:
                     landlord.lost(line)
 
     def _introduced(self, line: Line, notes: Iterator[Note]) -> Hello:
-        """Return which task a stranger says it is, if it knows the secret; a silent one is hung up on."""
+        """Return which task a stranger says it is, if it knows the secret; disconnect a silent one."""
         patience = threading.Timer(_HELLO_SECONDS, line.hang_up)
         patience.daemon = True
         patience.start()

@@ -1,4 +1,4 @@
-"""What partitions and tasks carried lately, and whether another spread over tasks would help."""
+"""The recent load of partitions and tasks, and whether another spread over tasks would help."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -8,14 +8,14 @@ from heliograph.model import TopicPartition
 from heliograph.policy.spread import Look, Plan, respread
 
 _LOOK_EVERY = 1.0
-_BALANCE_EVERY = 10.0  # what moved must show first whether it helped
-_BEHIND = 5.0  # seconds of its own rate that a task may lag and still be said to keep up
+_BALANCE_EVERY = 10.0  # a move must show first whether it helped
+_BEHIND = 5.0  # seconds at its own rate that a task may lag and still count as keeping up
 _CALM = 60.0
 _LITTLE = 0.3  # of a core
 
 
 class Loads:
-    """Looks at the partitions and tasks of one job every so often."""
+    """Looks at the partitions and tasks of one job at intervals."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -33,7 +33,7 @@ class Loads:
         attempts: Mapping[int, Attempt],
         most: int,
     ) -> Plan | None:
-        """Return a better spread over at most so many tasks, if there is one and it is time to look."""
+        """Return a better spread over at most `most` tasks, if there is one and it is time to look."""
         now = self._clock()
         passed = now - self._looked_at
         if passed < _LOOK_EVERY:
@@ -66,13 +66,13 @@ class Loads:
         records: Mapping[TopicPartition, int],
         passed: float,
     ) -> bool:
-        """Whether a task lags with what it could copy; another task would wait for the same broker."""
+        """Whether a task lags with what it could copy; for what waits, another task would wait for the same broker."""
         going = [p for p in members if not (partitions[p].waits or partitions[p].stop)]
         carried = sum(records[p] for p in going)
         return carried > 0 and sum(partitions[p].lag for p in going) * passed > _BEHIND * carried
 
     def _busy(self, attempt: Attempt | None, passed: float) -> float:
-        """Return which share of a core a task used since the last look."""
+        """Return the share of a core that a task used since the last look."""
         if attempt is None:
             return 0.0
         return (attempt.cpu_seconds - self._cpu.get(attempt, attempt.cpu_seconds)) / passed

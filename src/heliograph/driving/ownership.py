@@ -1,19 +1,19 @@
-"""Which driver may write for a flow: the identities of its writers, and for how long they are known to be good.
+"""Which driver may write for a flow: the identities of its writers, and for how long they are known to be valid.
 
-The flow has one identity of its own, which says whose it is, and signs the driver's own topics. Remote partitions
-belong to groups by their names; each group has an identity of its own, so what cannot be fenced in one stops no other.
-Invariants:
+The flow itself has one identity, which decides which driver owns it, and signs the driver's own topics. Remote
+partitions belong to groups by their names. Each group has its own identity, so what cannot be fenced in one group
+stops no other. Invariants:
 
-A  A driver that starts takes the flow, whoever had it. From then on it asks with the identity it holds, so it
+A  A driver that starts takes the flow, whichever driver had it. From then on it asks with the identity it holds, so it
    learns of a successor, and never takes a flow back by accident. The flow's own identity decides: a group that
-   somebody else has taken is taken again only if the flow is still ours.
+   another driver has taken is taken again only if the flow is still ours.
 B  Nothing is written by identities that were not renewed for two thirds of the time after which their coordinator
-   forgets them: what a coordinator has forgotten is used by nobody.
-C  Where a coordinator has forgotten what a predecessor wrote as, nothing is written before the predecessor's last
-   permission to write has run out, unless it said that it had ended.
-D  All writers of a group have its producer id. Where that is another one now, since the old one was forgotten, taken or
-   used up, writers that have the old one are ended (`on_group_lost`): nobody could fence them later. So are those of a
-   group that could not be renewed for half of that time.
+   forgets them: no writer uses what a coordinator has forgotten.
+C  Where a coordinator has forgotten the identity that a predecessor wrote with, nothing is written before the
+   predecessor's last permission to write has expired, unless the predecessor reported that it had ended.
+D  All writers of a group have its producer id. If that changes, because the old one was forgotten, taken or used up,
+   writers that have the old one are ended (`on_group_lost`): no driver could fence them later. So are the writers of a
+   group that could not be renewed for half of the time after which its coordinator forgets it.
 """
 
 import logging
@@ -36,7 +36,7 @@ from heliograph.wire.owner_records import Owner
 log = logging.getLogger(__name__)
 
 GROUPS = 32
-PERMISSION = 20.0  # seconds that a task may write without another word from its driver
+PERMISSION = 20.0  # seconds that a task may write without another message from its driver
 _MARGIN = 5.0
 _LONGEST_BEAT = 60.0
 _FENCE = timedelta(seconds=5)
@@ -51,7 +51,7 @@ _WAITS = (
 
 
 def group_of(remote: TopicPartition) -> int:
-    """Return the group of a remote partition: the same for ever, in every driver."""
+    """Return the group of a remote partition: it never changes, and is the same in every driver."""
     return crc32(str(remote).encode()) % GROUPS
 
 
@@ -61,23 +61,23 @@ def group_id(flow_id: str, group: int) -> str:
 
 
 class Granted(NamedTuple):
-    """The identities that may write to remote partitions now, and why there is none for others."""
+    """The identities that may write to remote partitions now, and why others have none."""
 
     identities: Mapping[TopicPartition, ProducerIdentity]
     refused: Mapping[TopicPartition, str]
 
 
 class _Held:
-    """An identity that is held, and when it was renewed last; changed under its lock.
+    """An identity that is held, and when it was last renewed; changed under its lock.
 
-    Before `wait_until` somebody may still write who cannot be fenced. If renewing failed, for the reason `trouble`, it
-    is tried again at `retry_at`.
+    Before `wait_until`, a writer that cannot be fenced may still write. If renewal failed, for the reason `trouble`, it
+    is retried at `retry_at`.
     """
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.identity = NOBODY
-        self.renewed_at = float("inf")  # what is not held cannot run out
+        self.renewed_at = float("inf")  # what is not held cannot expire
         self.wait_until = 0.0
         self.retry_at = 0.0
         self.trouble: str | None = None
@@ -112,7 +112,7 @@ class Ownership:
         """Take the flow, or make sure that it is still ours; raises FlowFenced if another driver has it.
 
         `before` is the owner before us, `topics` are the partitions that only an owner writes to, and `lifetime`
-        is after which time coordinators forget an identity.
+        is the time after which coordinators forget an identity.
         """
         self._lifetime = lifetime.total_seconds()
         self._before = before
@@ -134,12 +134,12 @@ class Ownership:
             )
 
     def fence_own(self, target: Cluster, partitions: Sequence[TopicPartition]) -> None:
-        """Keep earlier owners from partitions that only an owner writes to, beside those given to `open`."""
+        """Keep earlier owners from partitions that only an owner writes to, in addition to those given to `open`."""
         with self._flow.lock:
             self._fence_own(target, partitions)
 
     def _fence_own(self, target: Cluster, partitions: Sequence[TopicPartition]) -> None:
-        """Fence partitions that are known to be there; a coordinator may not have heard of a new topic yet."""
+        """Fence partitions that are known to exist; a coordinator may not know of a new topic yet."""
 
         def attempt() -> None:
             held = self._flow
@@ -152,7 +152,7 @@ class Ownership:
             patiently(attempt, _OPEN)
 
     def forget(self) -> None:
-        """Hold nothing any more: the next `open` takes the flow, whoever has it."""
+        """Stop holding anything: the next `open` takes the flow, whichever driver has it."""
         for held in (self._flow, *self._groups):
             with held.lock:
                 held.identity, held.renewed_at = NOBODY, float("inf")
@@ -163,7 +163,7 @@ class Ownership:
             self._raise(target, self.flow_id, self._flow, within)
 
     def author(self, target: Cluster) -> Author:
-        """Return the one who signs this driver's own rows on the target. `target` is the caller's own."""
+        """Return the author that signs this driver's own rows on the target. `target` belongs to the caller."""
 
         def renew() -> ProducerIdentity:
             self.verify(target, _SIGN)
@@ -172,7 +172,7 @@ class Ownership:
         return Author(self._flow.identity, renew, lambda: self._flow.identity.producer_id)
 
     def record(self, *, released: bool = False) -> Owner:
-        """Return what is saved of this owner."""
+        """Return what is saved about this owner."""
         identities = {self.flow_id: self._flow.identity}
         for group, held in enumerate(self._groups):
             if held.identity != NOBODY:
@@ -187,7 +187,7 @@ class Ownership:
         return min(_LONGEST_BEAT, self._lifetime / 3)
 
     def renew(self, target: Cluster) -> None:
-        """Renew what would be forgotten; raises FlowFenced if another driver has the flow. Called every now and then."""
+        """Renew what would be forgotten; raises FlowFenced if another driver has the flow. Called at intervals."""
         now = self._clock()
         if now - self._flow.renewed_at >= self.beat_every and now >= self._flow.retry_at:
             self._renew_flow(target)
@@ -196,7 +196,7 @@ class Ownership:
                 self._renew_group(target, group, held)
 
     def _renew_flow(self, target: Cluster) -> None:
-        """Renew the flow's own identity; where its coordinator does not answer, groups are renewed all the same."""
+        """Renew the flow's own identity; if its coordinator does not answer, groups are still renewed."""
         try:
             self.verify(target)
         except FlowFenced:
@@ -209,9 +209,9 @@ class Ownership:
             self._beat += 1
 
     def _renew_group(self, target: Cluster, group: int, held: _Held) -> None:
-        """Renew one group; one whose coordinator does not answer holds up no other.
+        """Renew one group; a group whose coordinator does not answer holds up no other.
 
-        It is given up before it runs out: a task has one permission for all that it writes.
+        It is given up before it expires: a task has one permission for all that it writes.
         """
         with held.lock:
             try:
@@ -226,21 +226,21 @@ class Ownership:
                     self._lose(group, held)
 
     def take_all(self, target: Cluster) -> None:
-        """Take the groups that are not held yet, so that new topics need no coordinator that may be away then."""
+        """Take the groups that are not held yet, so that new topics need no coordinator, which may be away then."""
         for group, held in enumerate(self._groups):
             if held.identity == NOBODY:
                 with suppress(KafkaFault, ClusterUnreachable):
                     self.take_group(target, group, ())
 
     def valid_for(self, remotes: Iterable[TopicPartition] = ()) -> float:
-        """Return for how many seconds the identities of the flow, and of the groups of `remotes`, are good (invariant B)."""
+        """Return for how many seconds the identities of the flow and of the groups of `remotes` are valid (B)."""
         oldest = self._flow.renewed_at
         for group in {group_of(remote) for remote in remotes}:
             oldest = min(oldest, self._groups[group].renewed_at)
         return oldest + self._lifetime * 2 / 3 - self._clock()
 
     def troubles(self) -> list[str]:
-        """Return why tasks may not write any more: identities that could not be renewed for too long."""
+        """Return why tasks may no longer write: identities that could not be renewed for too long."""
         silent = self._clock() - self._flow.renewed_at
         if not self._flow.trouble or silent <= self._lifetime * 2 / 3:
             return []
@@ -257,9 +257,9 @@ class Ownership:
         fence: Sequence[TopicPartition],
         made: Iterable[TopicPartition] = (),
     ) -> Granted:
-        """Keep everybody else from writing to partitions of a group; those that we `made` nobody has written to.
+        """Keep all others from writing to partitions of a group; those that we `made` have had no writer.
 
-        What the coordinator refuses stays with its reason; raises if it does not answer.
+        What the coordinator refuses is returned with its reason; raises if it does not answer.
         """
         held, name = self._groups[group], group_id(self.flow_id, group)
         with held.lock:
@@ -283,9 +283,9 @@ class Ownership:
     def open_groups(
         self, target: Cluster, remotes: Iterable[TopicPartition]
     ) -> set[TopicPartition]:
-        """Take the groups of partitions that are about to be made: before somebody else can find them.
+        """Take the groups of partitions that are about to be created, before another writer can find them.
 
-        Returns the partitions whose groups could not be taken: these must be fenced when they are there.
+        Returns the partitions whose groups could not be taken: these must be fenced once they exist.
         """
         by_group: dict[int, set[TopicPartition]] = {}
         for remote in remotes:
@@ -315,12 +315,12 @@ class Ownership:
         self._raise(target, name, held, _FENCE)
 
     def _lose(self, group: int, held: _Held) -> None:
-        """Take note that a group is not held any more (invariant D)."""
+        """Note that a group is no longer held (invariant D)."""
         held.identity, held.renewed_at = NOBODY, float("inf")
         self.on_group_lost(group)
 
     def _use_up(self, group: int, held: _Held) -> None:
-        """Take note that a group's epochs were used up, and that it has another producer id now (invariant D)."""
+        """Note that a group's epochs were used up, and that it has another producer id now (invariant D)."""
         held.wait_until = self._clock() + PERMISSION + _MARGIN
         self.on_group_lost(group)
 
@@ -331,7 +331,7 @@ class Ownership:
         before = held.identity
         now = open_identity(target, name, before, within)
         if was_forgotten(before, now) and not is_used_up(before):
-            # Somebody else may have had it meanwhile, and what we know may be old.
+            # Another driver may have had it meanwhile, and what we know may be outdated.
             held.identity, held.renewed_at = NOBODY, float("inf")
             held.wait_until = self._clock() + PERMISSION + _MARGIN
             raise FlowFenced(name, "the transaction coordinator, which has forgotten it")
@@ -339,7 +339,7 @@ class Ownership:
         return now
 
     def _is_forgotten(self, name: str, now: ProducerIdentity) -> bool:
-        """Whether a predecessor's identity of this name cannot be fenced any more."""
+        """Whether a predecessor's identity of this name can no longer be fenced."""
         before = self._before
         if before is None or before.released or before.driver == self._driver:
             return False
@@ -348,7 +348,7 @@ class Ownership:
 
 
 class Renewal:
-    """Keeps the identities of one flow alive while its job runs, from a thread of its own."""
+    """Keeps the identities of one flow alive while its job runs, from a separate thread."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""What the driver knows of partitions and of the tasks at work on them; changed under the job's lock."""
+"""What the driver knows of partitions and of the tasks that work on them; changed under the job's lock."""
 
 import time
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ RETRY_STOPPED = timedelta(seconds=60)
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """Why a partition does not go on, since when, and where its source parted from what was read, if it did."""
+    """Why a partition stopped, since when, and where its source diverged from what was read, if it did."""
 
     kind: StopKind
     upstream: int
@@ -25,16 +25,16 @@ class Stop:
 
     @property
     def again(self) -> str:
-        """What follows by itself, as the end of a sentence."""
+        """What happens next automatically, as the end of a sentence."""
         return f". Retrying in {RETRY_STOPPED.seconds} s" if self.kind.may_pass else ""
 
     def due(self, now: float) -> bool:
-        """Whether it is time to try again; what only a person can decide is never tried again."""
+        """Whether it is time to try again; what only a person can decide is never retried."""
         return self.kind.may_pass and now - self.since > RETRY_STOPPED.total_seconds()
 
 
 def stop_from(stopped: Stopped) -> Stop:
-    """Return the stop that a task told of."""
+    """Return the stop that a task reported."""
     return Stop(stopped.kind, stopped.upstream, stopped.reason, time.monotonic(), stopped.resume)
 
 
@@ -42,7 +42,7 @@ def stop_from(stopped: Stopped) -> Stop:
 class HeldBack:
     """A partition where a transaction on the source is open: read_committed ends at its first `offset`.
 
-    `seconds` is how long the last stable offset has stood still, `behind` how many offsets lie after it.
+    `seconds` is how long the last stable offset has not moved, `behind` how many offsets lie after it.
     """
 
     source: TopicPartition
@@ -54,14 +54,14 @@ class HeldBack:
 
 @dataclass(slots=True, eq=False)
 class Partition:
-    """One partition: where it goes, how far it is, who may write to it, why it stopped.
+    """One partition: where it goes, how far it is, which identity may write to it, why it stopped.
 
-    One with a `spread` has its records placed among so many remote partitions; `turn` is another place that
-    it is to have as soon as nobody works on it. `clean` says that its `identity` and `sequence` may be handed
-    on: the task that wrote there last has said so. `made` says that its remote topic was made by this driver, for it.
-    It is `claimed` while the right to write it is being taken; after a `pause` that failed, it is tried again.
+    With a `spread`, its records are placed among that many remote partitions; `turn` is another place that it
+    gets as soon as no task works on it. `clean` means that its `identity` and `sequence` may be handed on: the
+    task that wrote there last has said so. `made` means that this driver created its remote topic, for it.
+    It is `claimed` while the right to write it is being taken; if that fails, it is retried after a `pause`.
     `open_since` is when the last stable offset was first seen where it is, if that is below the high watermark;
-    `open_transaction` is what was found out about the transaction that keeps it there.
+    `open_transaction` is what is known about the transaction that keeps it there.
     """
 
     source: TopicPartition
@@ -99,13 +99,13 @@ class Partition:
         return (self.topic_id, self.remote_id) == (topic_id, remote_id)
 
     def is_due(self, now: float) -> bool:
-        """Whether a task should be given it."""
+        """Whether it should be given to a task."""
         if self.holder is not None or self.claimed or now < self.retry_at:
             return False
         return self.stop is None or self.stop.due(now)
 
     def note_read(self, read: SlotRead, now: float) -> None:
-        """Take note of how far it was read, to a record of which leader epoch, and where the source ends."""
+        """Note how far it was read, the leader epoch of the last record read, and where the source ends."""
         self.read_to = read.upstream, read.leader_epoch
         if read.stable != self.stable_offset or read.stable >= read.end:
             self.open_since = self.open_transaction = None
@@ -116,12 +116,12 @@ class Partition:
             self.ages.add(now, read.age)
 
     def note_transaction(self, offset: int, transaction: OpenTransaction | None) -> None:
-        """Take note of what holds it back at `offset`, if its last stable offset is still there."""
+        """Note what holds it back at `offset`, if its last stable offset is still there."""
         if self.open_since is not None and self.stable_offset == offset:
             self.open_transaction = transaction
 
     def held_back(self, now: float) -> HeldBack | None:
-        """Return for how long its last stable offset has stood still below the high watermark, if it has."""
+        """Return for how long its last stable offset has not moved below the high watermark, if it is below."""
         if self.open_since is None:
             return None
         return HeldBack(
@@ -133,7 +133,7 @@ class Partition:
         )
 
     def note_written(self, written: SlotWritten, now: float) -> None:
-        """Take note of what the target has acknowledged."""
+        """Note what the target has acknowledged."""
         if self.stop is not None and written.upstream > self.stop.upstream:
             self.stop = None
         self.position = Position(written.upstream, written.downstream)
@@ -145,7 +145,7 @@ class Partition:
             self.latencies.add(now, written.took)
 
     def share(self, slot: int, *, resume: bool, ours: bool) -> Share:
-        """Return what a task is told of it; it was fenced or handed over before."""
+        """Return what is sent to a task about it; it was fenced or handed over before."""
         assert self.identity is not None, "every member was fenced or handed over"
         return Share(
             slot=slot,
@@ -164,7 +164,7 @@ class Partition:
         )
 
     def apply_turn(self) -> None:
-        """Take the place that it is to have now; nobody works on it."""
+        """Take the place that it should have now; no task works on it."""
         if self.turn is not None:
             self.remote, self.spread = self.turn
             self.turn, self.identity = None, None
@@ -179,13 +179,13 @@ class Partition:
 
     @property
     def leader_epoch(self) -> int:
-        """The leader's epoch of the last record before the position; -1 if that is not known."""
+        """The leader epoch of the last record before the position; -1 if that is not known."""
         upstream, epoch = self.read_to
         return epoch if upstream == self.position.upstream else -1
 
     @property
     def is_read(self) -> bool:
-        """Whether a task reads it now, so that what is known of its source is of now."""
+        """Whether a task reads it now, so that what is known of its source is current."""
         return self.holder is not None and self.waits is None and self.stop is None
 
     @property
@@ -195,9 +195,9 @@ class Partition:
 
 @dataclass(slots=True, eq=False)
 class Attempt:
-    """One task at work on a slice: its lease, and its partitions by slot. Slots are never used again.
+    """One task that works on a slice: its lease, and its partitions by slot. Slots are never reused.
 
-    `cpu_seconds` are those of its process so far. `silent_looks` counts looks without a word of it.
+    `cpu_seconds` are those of its process so far. `silent_looks` counts looks without a ping from it.
     """
 
     slice_index: int
@@ -219,7 +219,7 @@ class Attempt:
         return slot
 
     def release(self, slot: int) -> Partition | None:
-        """Note that the task holds a slot no more, and return whose it was."""
+        """Note that the task no longer holds a slot, and return its partition."""
         self.leaving.discard(slot)
         partition = self.slots.pop(slot, None)
         if partition is not None:

@@ -1,4 +1,4 @@
-"""Whether this process has been running all the time: one that was stopped, or swapped out, does not know what it missed."""
+"""Whether this process ran all the time: one that was suspended, or swapped out, does not know what it missed."""
 
 import threading
 from collections.abc import Callable
@@ -10,7 +10,7 @@ _LONGEST = 6.0  # seconds without a beat that a busy machine explains
 
 
 class Pulse:
-    """Beats once a second. After a gap it is irregular until somebody has looked around and says `resume`."""
+    """Beats once a second. After a gap it is irregular until its user has verified the state and calls `resume`."""
 
     def __init__(self, clock: Callable[[], float] = elapsed) -> None:
         self._clock = clock
@@ -27,13 +27,13 @@ class Pulse:
         self._over.set()
 
     def is_regular(self) -> bool:
-        """Whether there was no gap, up to now. For any thread."""
+        """Whether there was no gap, up to now. Thread-safe."""
         with self._lock:
             self._look()
             return not self._missed
 
     def resume(self) -> None:
-        """Say that what may have happened in a gap is known now."""
+        """Note that what may have happened in a gap is known now."""
         with self._lock:
             self._beat_at = self._clock()
             self._missed = False

@@ -1,4 +1,4 @@
-"""The right to write, in the two ways that there are: alone, by fencing everybody else, or beside others, in transactions."""
+"""The right to write, in two modes: alone, by fencing all others, or together with others, in transactions."""
 
 import time
 from collections import Counter
@@ -28,7 +28,7 @@ class Saved(Protocol):
 
 
 class Exclusive:
-    """A flow that alone writes to its remote topics: its predecessors are fenced, and their tails are read."""
+    """A flow that is the only writer of its remote topics: its predecessors are fenced, and their tails are read."""
 
     is_exclusive = True
 
@@ -57,7 +57,7 @@ class Exclusive:
             if why is not None:
                 refused[partition] = why
                 continue
-            # What was at work in a remote topic of many lanes is not known: it goes on at the end.
+            # Where it was in a remote topic of many lanes is not known: it continues at the end.
             position = None
             if not partition.spread and partition.position.downstream == NOWHERE:
                 position = Position(partition.position.upstream, looked.ends[partition.remote])
@@ -138,7 +138,7 @@ def look_at(
 
 
 def why_not(remote: TopicPartition, topic: Topic | None, min_in_sync: int) -> str | None:
-    """Return why nobody can write to a remote partition now; None if somebody can."""
+    """Return why a remote partition cannot be written now; None if it can."""
     if topic is None or remote.index >= len(topic.leaders):
         return f"{remote} does not exist on the target"
     if not topic.leads(remote.index):
@@ -153,9 +153,9 @@ def why_not(remote: TopicPartition, topic: Topic | None, min_in_sync: int) -> st
 
 
 def find_loss(partition: Partition, ends: Mapping[TopicPartition, int]) -> Stop | None:
-    """Return the stop that a remote partition calls for which ends before what was stored in it.
+    """Return the stop for a remote partition that ends before what was stored in it.
 
-    Looked for before the partition is fenced: the markers that this writes would hide it.
+    Checked before the partition is fenced: the markers that fencing writes would hide the loss.
     """
     end, position = ends.get(partition.remote), partition.position
     if partition.spread or end is None or end >= position.downstream:
@@ -170,8 +170,8 @@ def find_loss(partition: Partition, ends: Mapping[TopicPartition, int]) -> Stop 
 class Shared:
     """A flow whose remote topics may have other writers: each slice commits positions with its records.
 
-    What counts is what was committed: where an attempt ended before it was done, positions are read from the
-    ledger again, after its transaction was settled. The flow's own id tells drivers apart.
+    Only what was committed counts: if an attempt ended before it was done, positions are read from the
+    ledger again, after its transaction was settled. The flow's own id distinguishes drivers.
     """
 
     is_exclusive = False
@@ -195,7 +195,7 @@ class Shared:
         self.verify(target)
         others = [p for p in partitions if not p.made]
         limits = {p.remote.topic: p.min_in_sync for p in others}
-        # What cannot be written would keep all that is written with it from being committed.
+        # What cannot be written would block the commit of all that is written with it.
         trouble = look_at(target, [p.remote for p in others], limits).trouble
         refused = {p: trouble[p.remote] for p in others if p.remote in trouble}
         going = [p for p in partitions if p not in refused]
@@ -215,7 +215,7 @@ class Shared:
         for partition in torn:
             index, turn = self._held.get(partition.source, (attempt.slice_index, -1))
             if index != attempt.slice_index and self._turns[index] == turn:
-                self._settle(target, index)  # nobody has since the last holder, under that id
+                self._settle(target, index)  # not settled since the last holder, under that id
         saved = self._saved.read(p.source for p in torn) if torn else {}
         rights = {}
         for partition in partitions:
@@ -237,9 +237,9 @@ class Shared:
         return self._ownership.troubles()
 
     def watch(self, on_lost: Callable[[Container[TopicPartition]], None]) -> None:
-        """Each task has an identity of its own, which is taken again with its slice."""
+        """Nothing to watch: each task has its own identity, which is taken again with its slice."""
 
     def _settle(self, target: Cluster, slice_index: int) -> ProducerIdentity:
-        """Return the next identity of a slice; what it left open is aborted by then."""
+        """Return the next identity of a slice; an open transaction of it is aborted by then."""
         self._turns[slice_index] += 1
         return take_over(target, slice_id(self._flow_id, slice_index))

@@ -1,8 +1,8 @@
-"""Who copies what: the partitions of a flow, the slices they are planned for, and the tasks that hold them.
+"""Which task copies what: the partitions of a flow, the slices they are planned for, and the tasks that hold them.
 
-Everything here is done under one lock, and asks no broker. Invariants:
+Everything here runs under one lock, and calls no broker. Invariants:
 
-A  A partition is handed on without fencing only after the task that held it has said `Left`, and only if that task
+A  A partition is handed on without fencing only after the task that held it has sent `Left`, and only if that task
    had met its tail.
 B  A new attempt at a slice ends the lease of the one before; a partition has one holder at most.
 """
@@ -25,15 +25,15 @@ from heliograph.wire.lease_messages import End, Hello, LaneShare, Leave, Left, L
 log = logging.getLogger(__name__)
 
 _LOOK = 1.0
-_SILENT_LOOKS = 30  # without a word of a task, which pings every five seconds at least
-_UNUSED = 30.0  # seconds that a task which was asked for may be without work
-_FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 15.0  # until what could not be handed out is tried again
+_SILENT_LOOKS = 30  # without a ping from a task, which pings at least every five seconds
+_UNUSED = 30.0  # seconds that a requested task may be without work
+_FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 15.0  # until what could not be handed out is retried
 
 
 class Right(NamedTuple):
-    """The right to write a partition's remote ones: as whom, and from where, if that is known better now.
+    """The right to write a partition's remote ones: with which identities, and from where, if that is known better now.
 
-    With `resume` the task looks at the remote tail first; one that writes runs goes on with the last `segment` of them.
+    With `resume` the task reads the remote tail first; a task that writes runs continues with their last `segment`.
     """
 
     identities: Mapping[TopicPartition, ProducerIdentity]
@@ -46,17 +46,17 @@ class Roster:
     """The partitions of one flow and their holders. Methods may be called from any thread."""
 
     def __init__(self, flow: Flow, slices: int, tally: Tally, *, hands_on: bool) -> None:
-        """Take how many slices there are; with `hands_on`, a task takes over where another one left off."""
+        """Take how many slices there are; with `hands_on`, a task continues where another one left off."""
         self.changed = threading.Condition(threading.RLock())
         self.slices: list[tuple[TopicPartition, ...]] = []
         self.partitions: dict[TopicPartition, Partition] = {}
         self.attempts: dict[int, Attempt] = {}
         self.ending = False
-        self.torn = False  # whether a task was lost at the end before it had handed all over
-        self.tasks = 0  # how many are wanted, those included that have not come yet
+        self.torn = False  # whether a task was lost at the end before it had handed over all
+        self.tasks = 0  # how many are wanted, including those that have not connected yet
         self._asked_at = 0.0
         self._looked_at = 0.0
-        self._outgoing: set[Partition] = set()  # still held, and not wanted any more
+        self._outgoing: set[Partition] = set()  # still held, and no longer wanted
         self._flow = flow
         self._count = slices
         self._tally = tally
@@ -67,10 +67,10 @@ class Roster:
     # What is to be copied
 
     def assign(self, partitions: Sequence[Partition]) -> bool:
-        """Have these partitions copied from now on; return whether that changes anything.
+        """Copy these partitions from now on; return whether that changes anything.
 
         A partition that is known, by its name and the ids of both topics, keeps its state. Only tasks that
-        lose or get one hear of it.
+        lose or get one are notified.
         """
         with self.changed:
             kept = {}
@@ -96,7 +96,7 @@ class Roster:
             return changed
 
     def _update(self, known: Partition, wanted: Partition) -> bool:
-        """Take over what may differ in a partition that is known; return whether anything does."""
+        """Update what may differ in a partition that is known; return whether anything changed."""
         changed = False
         known.min_in_sync = wanted.min_in_sync
         if known.max_message_bytes != wanted.max_message_bytes:
@@ -113,9 +113,9 @@ class Roster:
         return changed
 
     def rebalance(self) -> None:
-        """Spread partitions over more tasks, or fewer, or otherwise, if what they carry asks for it.
+        """Spread partitions over more tasks, or fewer, or differently, if their load requires it.
 
-        A task is added before it is given anything: where Spark has no core for it, nothing moves.
+        A task is added before it is given anything: if Spark has no core for it, nothing moves.
         """
         with self.changed:
             if self.ending or len(self.attempts) < len(self.slices):
@@ -145,20 +145,20 @@ class Roster:
         self.changed.notify_all()
 
     def _end_idle(self) -> None:
-        """End tasks that belong to no slice and hold nothing any more."""
+        """End tasks that belong to no slice and no longer hold anything."""
         for index, attempt in self.attempts.items():
             if index >= self.tasks and not attempt.slots and not attempt.is_ending:
                 attempt.is_ending = True
                 attempt.line.send(End())
 
     def is_wanted(self, slice_index: int) -> bool:
-        """Whether a task should be there for a slice: it has something to do, or is to get it."""
+        """Whether a slice needs a new task: it has something to do, or will get it."""
         if slice_index in self.attempts:
             return False
         return slice_index < self.tasks or bool(self.due_of(slice_index, time.monotonic()))
 
     def reposition(self, source: TopicPartition, upstream: int) -> None:
-        """Go on with a stopped partition from another upstream offset."""
+        """Continue a stopped partition from another upstream offset."""
         with self.changed:
             partition = self.partitions[source]
             assert partition.stop is not None, "only a stopped partition is repositioned"
@@ -167,7 +167,7 @@ class Roster:
             self.changed.notify_all()
 
     def explain_stop(self, source: TopicPartition, kind: StopKind, reason: str) -> None:
-        """Replace the reason of a stopped partition by a better one."""
+        """Replace the reason of a stopped partition with a better one."""
         with self.changed:
             partition = self.partitions[source]
             assert partition.stop is not None, "only a stopped partition has a reason"
@@ -177,7 +177,7 @@ class Roster:
     # Tasks come and go
 
     def let_in(self, line: Line, hello: Hello) -> Attempt:
-        """Let a task in, in place of the one that worked on its slice before (invariant B)."""
+        """Admit a task, which replaces the one that worked on its slice before (invariant B)."""
         with self.changed:
             if self.ending or hello.slice_index >= self._count:
                 raise LeaseRefused(hello.flow, hello.slice_index, "the flow is being stopped")
@@ -193,9 +193,9 @@ class Roster:
             return attempt
 
     def find_silent(self) -> list[Attempt]:
-        """Return the tasks that have said nothing for long. Called every second or so while the flow is ours.
+        """Return the tasks that have sent nothing for long. Called every second or so while the flow is ours.
 
-        Counted are looks, and not seconds: a driver that slept itself does not blame its tasks.
+        This counts looks, not seconds: a driver that was suspended itself does not blame its tasks.
         """
         with self.changed:
             now = time.monotonic()
@@ -211,7 +211,7 @@ class Roster:
             return next((a for a in self.attempts.values() if a.line is line), None)
 
     def revoke(self, attempt: Attempt) -> None:
-        """Take all from an attempt; what it did not hand over is fenced before it is given again (A)."""
+        """Take everything from an attempt; what it did not hand over is fenced before it is given again (A)."""
         with self.changed:
             if self.attempts.get(attempt.slice_index) is attempt:
                 del self.attempts[attempt.slice_index]
@@ -240,7 +240,7 @@ class Roster:
             self.changed.notify_all()
 
     def close(self) -> None:
-        """Hand out nothing any more."""
+        """Hand out nothing more."""
         with self.changed:
             self.ending = True
             self.changed.notify_all()
@@ -263,20 +263,20 @@ class Roster:
         self._end_idle()
 
     def _end_lanes(self, attempt: Attempt) -> None:
-        """Take back the lanes that a task has no use for, to be fenced before they are used again."""
+        """Take back the lanes that a task no longer uses; they are fenced before they are used again."""
         used = {p.remote.topic for p in attempt.slots.values() if p.spread}
         for topic in attempt.lane_topics - used:
             attempt.lane_topics.discard(topic)
             self._forget_lanes(topic)
 
     def note_stop(self, attempt: Attempt, slot: int, stop: Stop, *, spent: bool) -> None:
-        """Take note that a partition does not go on; `spent` sequences were never stored."""
+        """Note that a partition has stopped; with `spent`, it used sequences that were never stored."""
         partition = self._release(attempt, slot)
         if partition is None:
             return
         if spent or partition.spread:
-            # The next writer starts with new sequences. Lanes that other partitions write to are whole: where one is
-            # not, all of its topic stop.
+            # The next writer starts with new sequences. Lanes that other partitions write to are intact: where one
+            # is not, all partitions of its topic stop.
             partition.identity = None
             self._end_lanes(attempt)
         partition.clean = partition.identity is not None
@@ -314,13 +314,13 @@ class Roster:
         """Return what a slice should be given."""
         if slice_index >= len(self.slices):
             return []
-        # What a task still writes for another topic of the same name must have left first: fencing it fences us.
+        # What a task still writes for another topic of the same name must be left first: fencing it fences us.
         taken = {partition.remote for partition in self._outgoing}
         members = (self.partitions[source] for source in self.slices[slice_index])
         return [p for p in members if p.is_due(now) and p.remote not in taken]
 
     def find_due(self) -> list[tuple[Attempt, list[Partition]]]:
-        """Return what tasks should be given now, and have not."""
+        """Return what tasks should be given now, and do not have yet."""
         now = time.monotonic()
         due = []
         for index, attempt in self.attempts.items():
@@ -371,7 +371,7 @@ class Roster:
         return share if right is None else replace(share, segment=right.segment)
 
     def put_off(self, partitions: Iterable[Partition], reason: str) -> None:
-        """Try partitions again after a pause, which grows."""
+        """Retry partitions after a pause, which grows."""
         with self.changed:
             for partition in partitions:
                 partition.claimed = False
@@ -410,7 +410,7 @@ class Roster:
         return tuple(given.values())
 
     def _withdraw(self) -> None:
-        """Take from tasks what is not theirs any more."""
+        """Take from tasks what they should no longer hold."""
         planned = {source: i for i, members in enumerate(self.slices) for source in members}
         for index, attempt in self.attempts.items():
             leave = []

@@ -1,4 +1,4 @@
-"""One slice kept going: a Spark job of one task, submitted again after it has failed, with a pause that grows."""
+"""Keeps one slice running: a Spark job of one task, resubmitted after a failure, with a growing pause."""
 
 import logging
 import threading
@@ -14,7 +14,7 @@ from heliograph.wire.lease_messages import Claim
 log = logging.getLogger(__name__)
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 15.0
-_SETTLED = 60.0  # seconds after which a failure is the first one again
+_SETTLED = 60.0  # seconds after which a failure counts as the first one again
 _LOOK = 60.0
 
 IsWanted = Callable[[int, float], bool | None]
@@ -35,9 +35,9 @@ class SliceRunner:
         on_restart: OnRestart,
         on_over: Callable[[int], None] = lambda _: None,
     ) -> None:
-        """Take where to run; `is_wanted` waits for work, and returns None when there will be none any more.
+        """Take where to run; `is_wanted` waits for work, and returns None when there will be no more.
 
-        `on_over` is called when Spark says that a task has ended, or that it is lost.
+        `on_over` is called when Spark reports that a task has ended, or that it is lost.
         """
         self._engine = engine
         self._leases = leases
@@ -55,14 +55,14 @@ class SliceRunner:
         self._thread.start()
 
     def stop(self, within: float) -> None:
-        """Wait for the end of the job, which the driver has told its task; end it by force after that."""
+        """Wait for the end of the job, which the driver has ordered already; end it by force after that."""
         self._over.set()
         self._thread.join(within)
         if self._thread.is_alive():
             self._engine.cancel(self._group)
 
     def interrupt(self) -> None:
-        """End the job by force; it is started again. Returns at once."""
+        """End the job by force; it is restarted. Returns at once."""
         threading.Thread(target=self._engine.cancel, args=(self._group,), daemon=True).start()
 
     def _run(self) -> None:
@@ -102,5 +102,5 @@ class SliceRunner:
         return None
 
     def note_progress(self) -> None:
-        """Take note that its task has come for its lease and copies."""
+        """Note that its task has its lease and copies."""
         self.failure = None

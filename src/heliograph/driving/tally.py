@@ -1,4 +1,4 @@
-"""What is counted of a flow: it only grows, whatever becomes of its jobs and partitions."""
+"""The counters of a flow: they only grow, whatever happens to its jobs and partitions."""
 
 from collections import Counter
 from collections.abc import Hashable
@@ -10,10 +10,10 @@ from heliograph.policy.latency import LatencyBuckets
 
 @dataclass(slots=True)
 class Tally:
-    """Counts of one flow, handed from job to job: a scraper takes a count that falls for one begun at 0.
+    """Counters of one flow, handed from job to job, because a scraper reads a falling counter as a reset.
 
-    `records` and `bytes` are by source topic, also of topics that are gone. Jobs follow each other, and
-    each changes it under its own lock.
+    `records` and `bytes` are by source topic, including topics that are gone. Jobs run one after the
+    other, and each changes it under its own lock.
     """
 
     records: Counter[str] = field(default_factory=Counter)
@@ -31,7 +31,7 @@ class Tally:
         self.bytes[topic] += size
 
     def alarm(self, partition: TopicPartition, kind: str, about: Hashable) -> None:
-        """Count a loss, once: `about` tells it from the next one of the same partition and kind."""
+        """Count a loss, once: `about` distinguishes it from the next one of the same partition and kind."""
         if self._alarms.get(partition) != (kind, about):
             self._alarms[partition] = kind, about
             self.losses[kind] += 1

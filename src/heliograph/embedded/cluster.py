@@ -63,12 +63,12 @@ class Cluster:
 
     @property
     def proxied_bootstrap(self) -> str:
-        """What a client is given whose way leads through the proxy."""
+        """The bootstrap servers of clients that connect through the proxy."""
         return ",".join(f"{LOOPBACK}:{node.proxy_port}" for node in self.layout.nodes)
 
     @property
     def proxy_routes(self) -> dict[int, int]:
-        """What a Proxy is given: where each of its ports leads to."""
+        """The routes of a Proxy: where each of its ports leads to."""
         return {node.proxy_port: node.proxied_port for node in self.layout.nodes}
 
     @property
@@ -84,7 +84,7 @@ class Cluster:
         return self._home(broker_id) / "server.log"
 
     def start(self) -> None:
-        """Start every broker that does not run, and wait until all of them serve."""
+        """Start every broker that is not running, and wait until all of them serve."""
         running = self.pids
         positions: dict[int, int] = {}
         runtime = _runtime()
@@ -101,14 +101,14 @@ class Cluster:
             raise
 
     def stop(self) -> None:
-        """End all brokers; those that do not end within 20 seconds are killed."""
+        """Stop all brokers; those that do not end within 20 seconds are killed."""
         stop(list(self._processes().values()), _STOP_PATIENCE)
 
     def stop_broker(self, broker_id: int) -> None:
         stop([self._processes()[broker_id]], _STOP_PATIENCE)
 
     def kill(self, broker_id: int, number: signal.Signals = signal.SIGKILL) -> None:
-        """Send a signal to one broker; nothing waits for what it does."""
+        """Send a signal to one broker; do not wait for its effect."""
         self._processes()[broker_id].send(number)
 
     def start_broker(self, broker_id: int) -> None:
@@ -196,11 +196,11 @@ def start_cluster(
     collector: str | None = None,
     proxied: bool = False,
 ) -> Cluster:
-    """Start a cluster, made on first use, and return when every broker serves.
+    """Start a cluster, created on first use, and return when every broker serves.
 
-    With `port` the brokers listen on port, port+1, port+2. What is None stays as it was when the cluster
-    was made: ports free at the time, one broker, no more config. A cluster that runs is left as it is.
-    With `proxied` a new cluster's brokers listen a second time, for those who come through a Proxy.
+    With `port` the brokers listen on port, port+1, port+2. An argument that is None keeps its
+    value from the cluster's creation: ports free at the time, one broker, no more config. A running cluster is
+    left as it is. With `proxied` a new cluster's brokers have a second listener, for clients behind a Proxy.
     """
     folder = _folder(name, data_root)
     with lock(folder.with_name(f".{name}.lock")):
@@ -229,7 +229,7 @@ def start_cluster(
 
 
 def read_cluster(name: str, data_root: Path | None = None) -> Cluster | None:
-    """Return the cluster of that name, or None where there is none."""
+    """Return the cluster of that name, or None if there is none."""
     folder = _folder(name, data_root)
     try:
         written = json.loads((folder / "cluster.json").read_text())

@@ -15,9 +15,9 @@ from xml.sax.saxutils import quoteattr
 
 from heliograph.embedded.java import Java
 
-# A network that swallows packets keeps Java waiting for minutes on each file.
+# A network that drops packets keeps Java waiting for minutes on each file.
 _SILENCE = timedelta(seconds=90)
-# What tells a reader most, first.
+# The most informative pattern first.
 _REASONS = (
     re.compile(r"(unknown ?host.*|connection refused.*|timed out.*|unreachable.*)", re.IGNORECASE),
     re.compile(r"(unresolved dependency: .*|could not find artifact .*)", re.IGNORECASE),
@@ -49,7 +49,7 @@ class Fetcher(Protocol):
 
 
 def fetchers(java: Java) -> Iterator[Fetcher]:
-    """Yield what this machine has, the faster one first."""
+    """Yield the fetchers of this machine, the faster one first."""
     if command := shutil.which("mvn"):
         yield Maven(command, java)
     if (ivy := _ivy_jar()) is not None:
@@ -100,7 +100,7 @@ class Ivy:
             module = Path(work) / "ivy.xml"
             module.write_text(_ivy_module(artifacts))
             command = [str(self._java.command), "-jar", str(self._jar), "-ivy", str(module)]
-            # Its own cache each time: a broken file in a shared one would come back for ever.
+            # A new cache each time: a shared one would return a broken file forever.
             command += ["-cache", str(Path(work) / "cache"), "-confs", "default"]
             command += [
                 "-retrieve",

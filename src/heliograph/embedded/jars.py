@@ -1,7 +1,7 @@
 """Sets of jars from Maven Central, each in a folder of the cache, fetched once and checked at each use.
 
-A folder is whole if and only if its manifest is there, because the manifest is written last, in a temporary
-folder that is then renamed. A jar that changed since fails the manifest's size or sha256, and its set is
+A folder is complete if and only if its manifest is there, because the manifest is written last, in a temporary
+folder that is then renamed. A jar that changed later fails the manifest's size or sha256, and its set is
 fetched again.
 """
 
@@ -71,7 +71,7 @@ class Stamp:
 
 @dataclass(frozen=True, slots=True)
 class Jars:
-    """A whole set on this machine."""
+    """A complete set on this machine."""
 
     folder: Path
     names: tuple[str, ...]
@@ -94,7 +94,7 @@ def obtain_jars(wanted: JarSet, java: Java, cache: Path | None = None) -> Jars:
 
 @contextmanager
 def lock(path: Path) -> Iterator[None]:
-    """Hold a lock among processes until the block ends; it dies with its holder."""
+    """Hold a lock between processes until the block ends; it is released if its holder dies."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a") as held:
         fcntl.flock(held, fcntl.LOCK_EX)

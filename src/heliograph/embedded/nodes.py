@@ -1,4 +1,4 @@
-"""What the brokers of an embedded cluster are told: each is controller and broker in one, on loopback only."""
+"""The configuration of embedded brokers: each is controller and broker in one, on loopback only."""
 
 import base64
 import uuid
@@ -25,7 +25,7 @@ logger.raft.level = warn
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A broker; with `proxied_port` it listens there too, and tells those who come there `proxy_port`."""
+    """A broker; with `proxied_port` it listens there too, and advertises `proxy_port` to those clients."""
 
     id: int
     port: int

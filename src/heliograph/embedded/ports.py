@@ -6,7 +6,7 @@ from heliograph.errors import Missing
 
 LOOPBACK = "127.0.0.1"
 # Below the range from which Linux picks ports for outgoing connections, so that a stopped cluster finds
-# its port again.
+# its port free again.
 _RANGE = range(20_000, 32_000)
 
 

@@ -1,8 +1,8 @@
-"""What is made once from the broker's jars so that a cluster starts quickly.
+"""What is created once from the broker's jars so that a cluster starts quickly.
 
 `bootstrap.checkpoint` is what `kafka-storage format` writes; it is the same for every cluster of a version.
 The class archive (Java's class data sharing) halves a broker's start; it belongs to one Java and one set of
-jars. It is made by a broker that starts and stops once; where that fails an empty file says not to try again.
+jars. A broker that starts and stops once writes it; if that fails, an empty file says not to try again.
 """
 
 import hashlib
@@ -30,7 +30,7 @@ from heliograph.errors import Missing
 
 STARTED = "Kafka Server started"
 SMALL = "-XX:+UseSerialGC"
-# What Kafka's own script sets, so that a broker pauses for less; with threads and memory of its own.
+# What Kafka's own script sets, for shorter broker pauses; G1 needs its own threads and memory.
 PROMPT = "-XX:+UseG1GC -XX:MaxGCPauseMillis=20 -XX:InitiatingHeapOccupancyPercent=35"
 _CHECKPOINT = "bootstrap.checkpoint"
 _LIMIT = timedelta(minutes=2)
@@ -50,14 +50,14 @@ class Runtime:
         return {**os.environ, "CLASSPATH": self.jars.classpath}
 
     def command(self, properties: Path, heap: str, collector: str) -> list[str]:
-        """Return the broker's command line; log4j2.properties stands beside server.properties."""
+        """Return the broker's command line; log4j2.properties is next to server.properties."""
         sharing = [f"-XX:SharedArchiveFile={self.archive}"] if self.archive.stat().st_size else []
         flags = _broker_flags(properties, heap, collector)
         return [str(self.java.command), *sharing, *flags, str(properties)]
 
 
 def prepare(java: Java, jars: Jars) -> Runtime:
-    """Return what brokers start from; makes, the first time, what is not there (about 8 seconds)."""
+    """Return what brokers start from; the first call creates what is missing (about 8 seconds)."""
     checkpoint = jars.folder / _CHECKPOINT
     named = hashlib.sha256(f"{java.home} {java.version}".encode()).hexdigest()[:12]
     archive = jars.folder / f"broker-{named}.jsa"

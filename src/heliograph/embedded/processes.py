@@ -20,7 +20,7 @@ class Process:
 
     def is_alive(self) -> bool:
         with suppress(ChildProcessError):
-            os.waitpid(self.pid, os.WNOHANG)  # reaps it, should it be a dead child of ours
+            os.waitpid(self.pid, os.WNOHANG)  # reaps it, if it is a dead child of ours
         return _start_time(self.pid) == self.started
 
     def send(self, number: signal.Signals) -> None:
@@ -29,7 +29,7 @@ class Process:
 
 
 def spawn(command: list[str], environment: Mapping[str, str], log: Path) -> Process:
-    """Start a process in a session of its own, where our terminal's Ctrl-C does not reach it."""
+    """Start a process in a new session, where our terminal's Ctrl-C does not reach it."""
     append = os.O_WRONLY | os.O_CREAT | os.O_APPEND
     pid = os.posix_spawn(
         command[0],
@@ -46,7 +46,7 @@ def spawn(command: list[str], environment: Mapping[str, str], log: Path) -> Proc
 
 
 def stop(processes: Sequence[Process], patience: timedelta) -> None:
-    """Ask all to end, then kill those that still run when patience is over."""
+    """Ask all to end, then kill those that still run after `patience`."""
     for process in processes:
         process.send(signal.SIGTERM)
     if not _wait_for_end(processes, patience):
@@ -65,7 +65,7 @@ def _wait_for_end(processes: Sequence[Process], within: timedelta) -> bool:
 
 
 def _start_time(pid: int) -> str | None:
-    """Return when a living process started, in whatever unit the system tells, else None."""
+    """Return when a living process started, in the system's own unit, else None."""
     if Path("/proc/self/stat").exists():
         try:
             fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()

@@ -1,6 +1,6 @@
 """How far a flow has copied, exactly: what was saved, and what the target holds beyond it.
 
-Positions and run maps are saved from time to time, so the target holds more than they tell. The records
+Positions and run maps are saved from time to time, so the target holds more than they show. The records
 after them are compared on both sides until they differ or end.
 """
 
@@ -42,7 +42,7 @@ class Settled:
 def settle(view: FlowView, source: Cluster, target: Cluster) -> dict[TopicPartition, Settled]:
     """Return how far every partition was copied, and add what was found to the run maps of `view`.
 
-    The source must answer. What was never copied begins where the source does.
+    The source must answer. A partition that was never copied starts at the source's first offset.
     """
     assert view.source is not None, "only a source that answers can be compared with"
     settled = {}
@@ -88,7 +88,7 @@ def _compare(
 
 
 def _look_ahead(view: FlowView, its: Settled, source: Cluster) -> Settled:
-    """Pass over offsets that hold no record, and note the time of the first one that was not copied."""
+    """Skip offsets that hold no record, and note the time of the first one that was not copied."""
     if not its.behind:
         return its
     ahead = read_records(

@@ -45,7 +45,7 @@ def count_present(
 ) -> int:
     """Return how many originals, from the first on, are among the copies, in order.
 
-    They are told by their timestamps too, unless the copies are `stamped` by their topic.
+    Timestamps are compared too, unless the copies are `stamped` by their topic.
     """
     present = 0
     wanted = next(originals, None)
@@ -68,7 +68,7 @@ def complete_copies(
 ) -> int:
     """Append those originals that are not in `partition` yet from `start` on; return how many.
 
-    `writer` is a transactional id: what an earlier process of that name still sends is refused first.
+    `writer` is a transactional id: an earlier process with that id is fenced first.
     """
     identity = fence(target, writer, [partition])
     end = patiently(lambda: list_offsets(target, [partition], LATEST))[partition]

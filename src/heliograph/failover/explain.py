@@ -1,4 +1,4 @@
-"""Whether a consumer group could fail over now, and if not, what stands in its way."""
+"""Whether a consumer group could fail over now, and if not, what prevents it."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -12,7 +12,7 @@ from heliograph.policy.filters import NameFilter
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """A group as one flow sees it. Without a `move` it cannot fail over along it, and `reasons` say why."""
+    """A group as one flow sees it. Without a `move` it cannot fail over on this flow, and `reasons` say why."""
 
     flow: str
     group: str
@@ -26,7 +26,7 @@ class Explanation:
 
 
 def explain_group(config: FlowConfig, group: str) -> Explanation:
-    """Look at both ends of a flow, and say what would become of a group."""
+    """Inspect both clusters of a flow, and return what a fail-over would do to a group."""
     plan = plan_failover(config)
     move = next((move for move in plan.moves if move.group == group), None)
     plan = replace(plan, moves=(move,) if move else ())

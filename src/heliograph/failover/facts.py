@@ -1,4 +1,4 @@
-"""What can be seen of a flow from both ends, when the source may be gone: the facts behind a fail-over."""
+"""What both clusters show of a flow, even if the source is gone: the facts behind a fail-over."""
 
 import time
 from collections.abc import Iterable, Mapping
@@ -31,7 +31,7 @@ from heliograph.wire.mirror_records import (
 _HEARTBEATS = 50
 _CONSUMERS = ("consumer", "")
 _FIRST_WORD = timedelta(seconds=5)
-_FIRST_ANSWER = timedelta(seconds=10)  # of a source that takes connections, and then says nothing
+_FIRST_ANSWER = timedelta(seconds=10)  # for a source that accepts connections but never answers
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +45,9 @@ class GroupsView:
 
 @dataclass(frozen=True, slots=True)
 class SourceView:
-    """What the source says of the topics that are copied; `back_runs` are those of the other way round.
+    """What the source reports about the topics that are copied; `back_runs` are the run maps of the reverse flow.
 
-    Of partitions that are `away`, such as those without a leader, nothing is known but why.
+    For partitions that are `away`, such as those without a leader, only the reason is known.
     """
 
     topics: Mapping[str, Topic]
@@ -66,10 +66,10 @@ class StampedCheckpoint:
 
 @dataclass(frozen=True, slots=True)
 class FlowView:
-    """A flow at one moment. `source` is None where no broker of it answers, and `gone` says how.
+    """A flow at one moment. `source` is None if none of its brokers answers, and `gone` says why.
 
-    `ends` are those of all its remote partitions, but for those that are `away`. Topics in `spread` have a partition count of their own
-    on the target, so that no offset of theirs translates.
+    `ends` covers all its remote partitions except those that are `away`. Topics in `spread` have a different
+    partition count on the target, so their offsets cannot be translated.
     """
 
     config: FlowConfig
@@ -91,7 +91,7 @@ class FlowView:
         return self.config.reading.committed_only
 
     def position(self, partition: TopicPartition) -> Position | None:
-        """Return how far a source partition was copied for sure; more may be on the target."""
+        """Return how far a source partition is known to be copied; the target may hold more."""
         saved = self.saved.get(partition)
         runs = self.runs.get(partition)
         last = runs.end if runs else None
@@ -106,7 +106,7 @@ class FlowView:
         return TopicPartition(topic, partition.index)
 
     def shortfall(self) -> str | None:
-        """Return how the source is less than what was copied from it, if it is."""
+        """Return how the source falls short of what was copied from it, if it does."""
         for partition, end in sorted(self.source.ends.items()) if self.source else ():
             saved, position = self.saved.get(partition), self.position(partition)
             topic_id = str(self.source.topics[partition.topic].topic_id) if self.source else ""
@@ -118,9 +118,9 @@ class FlowView:
 
 
 def look(config: FlowConfig, source: Cluster, target: Cluster) -> FlowView:
-    """Return what both ends say of a flow; the target must answer, the source need not."""
+    """Return what both clusters report about a flow; the target must answer, the source need not."""
     target.describe(())
-    # A flow saves runs before positions: read in the other order, the runs reach to the positions.
+    # A flow saves runs before positions. Read in the opposite order, the runs reach the positions.
     saved = _saved(config)
     naming = naming_of(config)
     there = patiently(target.describe)
@@ -202,7 +202,7 @@ def _look_at_source(config: FlowConfig, source: Cluster) -> tuple[SourceView | N
 
 
 def _hear(source: Cluster) -> None:
-    """Return once a cluster has answered, over a connection that is not waited for as long as others are."""
+    """Return once a cluster has answered, over a connection with a shorter timeout than others."""
     endpoint = source.endpoint
     with closing(Cluster(endpoint, _FIRST_ANSWER)) as briefly:
         try:
@@ -214,7 +214,7 @@ def _hear(source: Cluster) -> None:
 def read_ends(
     config: FlowConfig, source: Cluster, partitions: Iterable[TopicPartition]
 ) -> Mapping[TopicPartition, int]:
-    """Return how far partitions of the source can be read by this flow now, as far as they answer."""
+    """Return how far this flow can read partitions of the source now, as far as they answer."""
     return _find_ends(config, source, partitions).found
 
 
@@ -226,7 +226,7 @@ def _find_ends(
 
 
 def _groups(cluster: Cluster, wanted: Iterable[str] | None) -> GroupsView:
-    """Return consumer groups, all of them or those wanted; one that is not there has committed nothing."""
+    """Return consumer groups, all of them or those wanted; one that does not exist has committed nothing."""
     listed = list_groups(cluster)
     if wanted is None:
         names = [g.group for g in listed.values() if g.protocol in _CONSUMERS]
@@ -259,7 +259,7 @@ def _checkpoints(
 
 
 def _heartbeat(target: Cluster, topics: Mapping[str, Topic], topic: str) -> Heartbeat | None:
-    """Return the newest beat of the source that was copied: then it was alive, and the flow too."""
+    """Return the newest copied heartbeat of the source: at that time it and the flow were alive."""
     newest = None
     if topic in topics:
         for row in read_last(target, TopicPartition(topic, 0), _HEARTBEATS):
@@ -271,7 +271,7 @@ def _heartbeat(target: Cluster, topics: Mapping[str, Topic], topic: str) -> Hear
 
 
 def _saved(config: FlowConfig) -> dict[TopicPartition, SourceOffset]:
-    """Return the saved positions, making no topic for them."""
+    """Return the saved positions, without creating a topic for them."""
     kept = config.offset_storage
     with closing(Cluster(kept.endpoint)) as storage:
         if kept.file is None and kept.name not in patiently(lambda: storage.describe([kept.name])):

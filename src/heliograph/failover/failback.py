@@ -1,9 +1,9 @@
-"""Failing a flow back: what never left the old primary is dealt with, and groups return to it exactly.
+"""Failing a flow back: records that never left the old primary are handled, and groups return to it exactly.
 
-Under names that tell the cluster, each side keeps its own topics: the flow goes on where it was held. Under
-one name for both sides, the flow is turned round instead: the other one begins right after the last
-record that was copied, and this one stays held. Every step is written down on the target before it is
-done and can be done twice, so a fail-back that was interrupted is finished by doing it again.
+If topic names contain the cluster, each side keeps its own topics: the flow continues where it was held. If both
+sides use the same names, the flow is reversed instead: the opposite flow starts right after the last record that
+was copied, and this one stays held. Every step is recorded on the target before it is done and can be repeated,
+so running an interrupted fail-back again finishes it.
 """
 
 import time
@@ -52,7 +52,7 @@ OnRecord = Callable[[TopicPartition, RawRecord], None]
 
 
 class TailAction(Enum):
-    """What becomes of the records that never left the old primary."""
+    """What to do with the records that never left the old primary."""
 
     REPLAY = "replay"
     QUARANTINE = "quarantine"
@@ -61,7 +61,7 @@ class TailAction(Enum):
 
 @dataclass(frozen=True, slots=True)
 class FailbackPlan:
-    """What a fail-back would do. `same_names`: both sides call a topic the same."""
+    """What a fail-back would do. `same_names`: topics have the same name on both sides."""
 
     view: FlowView
     back: FlowView
@@ -84,7 +84,7 @@ class FailbackPlan:
 
     @property
     def lost_ms(self) -> int:
-        """From the first record left behind to the last: how far back the fail-over went in time."""
+        """Time from the first record left behind to the last: how far back the fail-over went in time."""
         if not self.tails:
             return 0
         return max(t.last_ms for t in self.tails) - min(t.first_ms for t in self.tails)
@@ -92,7 +92,7 @@ class FailbackPlan:
 
 @dataclass(frozen=True, slots=True)
 class FailbackReport:
-    """What was done; `left` says why a group did not return, or not all of it."""
+    """What was done; `left` says why a group did not return, or only in part."""
 
     flow: str
     action: str | None
@@ -104,12 +104,12 @@ class FailbackReport:
 
 
 class Failback:
-    """A fail-back of one flow, with both clusters at hand."""
+    """A fail-back of one flow, connected to both clusters."""
 
     def __init__(self, config: FlowConfig, reverse: FlowConfig, groups: str | None = None) -> None:
-        """Take the flow that was failed over, the one the other way round, and which groups return.
+        """Take the flow that was failed over, the reverse flow, and a pattern of the groups that return.
 
-        Without `groups` those return that the fail-over has moved.
+        Without `groups`, the groups that the fail-over moved return.
         """
         self._config = config
         self._reverse = reverse
@@ -135,7 +135,7 @@ class Failback:
     def plan(
         self, action: TailAction | None = None, on_record: OnRecord = lambda *_: None
     ) -> FailbackPlan:
-        """Look at both ends, and decide; `on_record` is shown every record that was left behind."""
+        """Inspect both clusters and decide; `on_record` receives every record that was left behind."""
         view = look(self._config, self._source, self._target)
         if view.hold is None:
             raise Refused(
@@ -143,7 +143,7 @@ class Failback:
                 "Nothing was done."
             )
         if view.source is None:
-            self._source.describe(())  # a cluster that is gone says so by itself
+            self._source.describe(())  # raises if the cluster is gone
             raise Refused(
                 f"{self._config.flow.source} is not all there yet: {view.gone} Try again when it is."
             )
@@ -160,10 +160,10 @@ class Failback:
     def carry_out(
         self, plan: FailbackPlan, on_group: OnGroup = lambda *_: None, *, force: bool = False
     ) -> FailbackReport:
-        """Deal with what was left behind, turn the flow round or let it go, and return the groups.
+        """Handle the records left behind, reverse or release the flow, and move the groups back.
 
-        Groups that cannot return yet leave the flow held: call it again with a newer plan. With `force`
-        it is let go all the same.
+        While some groups cannot return, the flow stays held: call this again with a newer plan. With `force`
+        the flow is released anyway.
         """
         began = time.monotonic()
         copied = 0
@@ -191,19 +191,19 @@ class Failback:
         )
 
     def _settle(self, view: FlowView) -> dict[TopicPartition, Settled]:
-        """Return how far partitions were copied; what was decided about once is not found out again."""
+        """Return how far partitions were copied; a range that was decided is not computed again."""
         assert view.hold is not None
         if view.hold.phase is Phase.FAILED_OVER:
             return settle(view, self._source, self._target)
         return {
             p: Settled(p, view.remote(p), Position(its.start, its.downstream), its.end)
             for p, its in view.hold.ranges.items()
-            # Once the flow is turned round, the source holds what comes back behind it.
+            # Once the flow is reversed, the source also holds the records that come back.
             if view.hold.phase is Phase.RETURNING
         }
 
     def _decide(self, plan: FailbackPlan, *, force: bool) -> Hold:
-        """Write down what is to be done with which records, unless that was done before."""
+        """Record what to do with which records, unless an earlier run has recorded it."""
         if plan.hold.phase is Phase.RETURNING:
             return plan.hold
         if plan.same_names:
@@ -236,7 +236,7 @@ class Failback:
         return hold
 
     def _check_quiet(self, plan: FailbackPlan, *, force: bool) -> None:
-        """Refuse to turn a flow round while its source goes on: what comes now would be passed over."""
+        """Refuse to reverse a flow while its source still grows: new records would be skipped."""
         ends = patiently(lambda: list_offsets(self._source, list(plan.settled), LATEST))
         grown = sum(max(ends[p] - its.end, 0) for p, its in plan.settled.items())
         if grown and not force:
@@ -247,14 +247,14 @@ class Failback:
             )
 
     def _copies(self, plan: FailbackPlan, tail: Tail) -> TopicPartition | None:
-        """Return where copies of a tail go that nobody else makes."""
+        """Return where this fail-back itself must copy a tail to, if anywhere."""
         remote = tail.settled.remote
         if plan.action is TailAction.QUARANTINE:
             return TopicPartition(quarantine_topic(self._naming, remote.topic), remote.index)
         return remote if plan.action is TailAction.REPLAY and plan.same_names else None
 
     def _make_quarantine(self, remotes: set[str]) -> None:
-        """Make topics to put records aside, for ever, as large and as many as they may be."""
+        """Create quarantine topics: unlimited retention, and the remote topic's limit on record size."""
         names = {remote: quarantine_topic(self._naming, remote) for remote in remotes}
         have = patiently(lambda: self._target.describe([*names, *names.values()]))
         limits = topic_configs(self._target, [r for r in remotes if r in have], [_LIMIT])
@@ -272,7 +272,7 @@ class Failback:
         await_topics(self._target, counts)
 
     def _deal_with_tails(self, plan: FailbackPlan, hold: Hold) -> int:
-        """Copy what is to be copied and is not yet; return how many records."""
+        """Copy the tail records that still need a copy; return how many records."""
         copied = 0
         for tail in plan.tails:
             place = self._copies(plan, tail)
@@ -292,7 +292,7 @@ class Failback:
         return copied
 
     def _skip_tails(self, plan: FailbackPlan) -> None:
-        """Let the flow go on after what is dropped or set aside."""
+        """Let the flow continue after the records that are dropped or quarantined."""
         if plan.action in {TailAction.DROP, TailAction.QUARANTINE} and plan.tails:
             positions = {
                 t.partition: Position(t.settled.end, t.settled.position.downstream)
@@ -301,7 +301,7 @@ class Failback:
             self._save(plan.view, self._source, self._target, positions)
 
     def _turn_round(self, plan: FailbackPlan, *, force: bool) -> None:
-        """Let the flow the other way round begin after the last record that was copied."""
+        """Let the reverse flow start after the last record that was copied."""
         self._check_quiet(plan, force=force)
         partitions = list(plan.settled)
         ends = patiently(lambda: list_offsets(self._source, partitions, LATEST))
@@ -324,7 +324,7 @@ class Failback:
         target: Cluster,
         positions: Mapping[TopicPartition, Position],
     ) -> None:
-        """Let a flow go on at `positions`; `source` and `target` are its own."""
+        """Let a flow continue at `positions`; `source` and `target` are the clusters of that flow."""
         config = view.config
         remotes = {p: view.remote(p).topic for p in positions}
         here = patiently(lambda: source.describe({p.topic for p in positions}))
@@ -345,7 +345,7 @@ class Failback:
             )
 
     def _moves(self, plan: FailbackPlan) -> list[GroupMove]:
-        """Return where groups of the target go on on the old primary."""
+        """Return where groups of the target continue on the old primary."""
         stands: dict[str, list[Stand]] = {}
         for group, offsets in plan.view.groups.committed.items():
             its = [
@@ -406,7 +406,7 @@ class Failback:
     def _translate_home(
         self, plan: FailbackPlan, stand: Stand, home: TopicPartition
     ) -> Place | str:
-        """Return the place of a remote topic's reader in the topic that it was copied from."""
+        """Return where a remote topic's reader continues in the topic that it was copied from."""
         settled = plan.settled[home]
         if stand.offset >= settled.position.downstream:
             skips = plan.action in {TailAction.DROP, TailAction.QUARANTINE}
@@ -454,5 +454,5 @@ class Failback:
 
 
 def _movable(moves: Iterable[GroupMove]) -> list[GroupMove]:
-    """Return the groups of which everything can return: a group is at one place at a time."""
+    """Return the groups that can return completely: a group is on one cluster at a time."""
     return [move for move in moves if not move.blocked]

@@ -1,7 +1,7 @@
-"""Failing a flow over: its consumer groups go on on the target, and it copies nothing until it is failed back.
+"""Failing a flow over: its consumer groups continue on the target, and it copies nothing until it is failed back.
 
-Looking and deciding change nothing; `carry_out` first holds the flow, then fences whoever copies it, then
-moves the groups. Done again after an interruption, it finishes what is left.
+Planning changes nothing. `carry_out` first holds the flow, then fences the process that copies it, then
+moves the groups. Run again after an interruption, it finishes what is left.
 """
 
 import re
@@ -28,18 +28,18 @@ from heliograph.wire.hold_records import Hold, Phase
 
 OnGroup = Callable[[str, int, int], None]
 Groups = str | frozenset[str] | None
-"""Which groups are meant: a regular expression that matches whole names, names, or None for all."""
+"""The selected groups: a regular expression that matches whole names, names, or None for all."""
 
-_SILENCE_MS = 3_600_000  # of the source, after which it is worth a question
+_SILENCE_MS = 3_600_000  # of the source; a longer one is an objection
 _SHOWN = 3
 
 
 class Refused(MirrorError):
-    """What was asked for would do harm."""
+    """The request would do harm."""
 
 
 class Kind(StrEnum):
-    """What an objection is about; its sentence may say it with other numbers a moment later."""
+    """What an objection is about; the numbers in its sentence may differ a moment later."""
 
     OTHER = "other"
     NO_GROUPS = "no groups"
@@ -55,9 +55,9 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Objection:
-    """Why a person should not go on; `forcible` if a person could want to all the same.
+    """Why a person should not continue; `forcible` if a person may decide to anyway.
 
-    `groups` are those that it is about, none if it is about the flow.
+    `groups` are the groups that it is about, empty if it is about the flow.
     """
 
     sentence: str
@@ -68,9 +68,9 @@ class Objection:
 
 @dataclass(frozen=True, slots=True)
 class FailoverPlan:
-    """What a fail-over would do, and what speaks against it.
+    """What a fail-over would do, and the objections to it.
 
-    `settled` is empty if the source is gone; `written` is how far its topics grew while we looked.
+    `settled` is empty if the source is gone; `written` is how much its topics grew during planning.
     """
 
     view: FlowView
@@ -82,16 +82,16 @@ class FailoverPlan:
 
     @property
     def behind(self) -> int | None:
-        """How many offsets of the source are not on the target; None if nobody can tell."""
+        """How many offsets of the source are not on the target; None if that is unknown."""
         if self.view.source is None:
             return None
         return sum(settled.behind for settled in self.settled.values())
 
     @property
     def rpo_ms(self) -> int | None:
-        """How far back in time the target is: what was written to the source since is not there.
+        """How far back in time the target is: later records of the source are not there.
 
-        If the source is gone, that is since its last heartbeat arrived, at most.
+        If the source is gone, this is the time since its last heartbeat that arrived, at most.
         """
         if self.view.source is None:
             beat = self.view.heartbeat
@@ -107,7 +107,7 @@ class FailoverPlan:
 
     @property
     def settles(self) -> bool:
-        """Whether all that groups have read is on the target, and nothing more comes."""
+        """Whether all that groups have read is on the target, and nothing more arrives."""
         if self.keeps_flow:
             return not any(move.blocked for move in self.moves)
         return not self.behind and not self.written
@@ -115,7 +115,7 @@ class FailoverPlan:
 
 @dataclass(frozen=True, slots=True)
 class FailoverReport:
-    """What was done: how many partitions were moved by group, what was refused, and how long it took.
+    """What was done: how many partitions of each group were moved, what was refused, and how long it took.
 
     `unfenced` says why a mirror that does not know of the hold may still write to remote partitions.
     """
@@ -135,7 +135,7 @@ def plan_failover(
     keeps_flow: bool = False,
     within: timedelta = FOREVER,
 ) -> FailoverPlan:
-    """Look at both ends, and decide; DeadlinePassed if one of them takes longer than `within`."""
+    """Inspect both clusters and decide; raises DeadlinePassed if one of them takes longer than `within`."""
     with (
         closing(Cluster(config.source_admin, within)) as source,
         closing(Cluster(config.target, within)) as target,
@@ -158,7 +158,7 @@ def decide_failover(
     keeps_flow: bool = False,
     written: int = 0,
 ) -> FailoverPlan:
-    """Return what to do, by what was seen."""
+    """Return what to do, based on what was seen."""
     check_phase(view)
     stands = choose_groups(find_stands(view), groups, view)
     states = view.source.groups.states if view.source else {}
@@ -191,7 +191,7 @@ def decide_failover(
 
 
 def check_phase(view: FlowView) -> None:
-    """Refuse to fail a flow over that is on its way back, or that was turned round."""
+    """Refuse to fail over a flow that is being failed back or was reversed."""
     if view.hold is None or view.hold.phase is Phase.FAILED_OVER:
         return
     flow = view.config.flow
@@ -206,7 +206,7 @@ def check_phase(view: FlowView) -> None:
 def choose_groups(
     stands: Mapping[str, list[Stand]], groups: Groups, view: FlowView
 ) -> dict[str, list[Stand]]:
-    """Return the groups that are meant; naming one that is not there is a mistake."""
+    """Return the selected groups; naming one that does not exist is an error."""
     if groups is None:
         return dict(stands)
     if isinstance(groups, frozenset):
@@ -237,7 +237,7 @@ def committed_offsets(groups: GroupsView) -> dict[str, dict[TopicPartition, int]
 
 
 def find_stands(view: FlowView) -> dict[str, list[Stand]]:
-    """Return where each group stands on the source, as the source says or else its checkpoints."""
+    """Return where each group is on the source, from the source itself or else from its checkpoints."""
     settings = view.config.checkpoints
     accepts = NameFilter(settings.groups, settings.groups_exclude).accepts
     stands: dict[str, list[Stand]] = {}
@@ -290,7 +290,7 @@ def _from_checkpoints(
 
 
 def translate(view: FlowView, group: str, stand: Stand) -> Place | str:
-    """Return where a group goes on on the target, or why nobody knows."""
+    """Return where a group continues on the target, or why that is unknown."""
     flow = view.config.flow
     home = _home(view, stand.partition)
     if home is not None and view.source is not None and home in view.source.back_runs:
@@ -316,7 +316,7 @@ def translate(view: FlowView, group: str, stand: Stand) -> Place | str:
 
 
 def _object_to(plan: FailoverPlan) -> Iterator[Objection]:
-    """Yield what speaks against a fail-over, the worst first."""
+    """Yield objections to a fail-over, the worst first."""
     flow = plan.view.config.flow
     if not plan.moves:
         yield Objection(
@@ -360,7 +360,7 @@ def _object_to(plan: FailoverPlan) -> Iterator[Objection]:
 
 
 def _object_to_away(plan: FailoverPlan) -> Iterator[Objection]:
-    """Yield that partitions cannot be looked at: what was copied of them since the last save is not known."""
+    """Yield objections for unreadable partitions: what was copied of them since the last save is unknown."""
     flow, source = plan.view.config.flow, plan.view.source
     for cluster, away in (
         (flow.target, plan.view.away),
@@ -376,7 +376,7 @@ def _object_to_away(plan: FailoverPlan) -> Iterator[Objection]:
 
 
 def _object_to_time(plan: FailoverPlan) -> Iterator[Objection]:
-    """Yield what speaks against failing over just now."""
+    """Yield objections to failing over just now."""
     flow = plan.view.config.flow
     if plan.view.source is None:
         silence = plan.rpo_ms
@@ -402,7 +402,7 @@ def _object_to_time(plan: FailoverPlan) -> Iterator[Objection]:
 
 
 def carry_out(plan: FailoverPlan, on_group: OnGroup = lambda *_: None) -> FailoverReport:
-    """Hold the flow, fence whoever copies it, and move the groups."""
+    """Hold the flow, fence the process that copies it, and move the groups."""
     began = time.monotonic()
     config = plan.view.config
     unfenced: Mapping[TopicPartition, str] = {}
@@ -421,7 +421,7 @@ def carry_out(plan: FailoverPlan, on_group: OnGroup = lambda *_: None) -> Failov
 def move_groups(
     target: Cluster, moves: Iterable[GroupMove], on_group: OnGroup
 ) -> tuple[dict[str, int], dict[str, str]]:
-    """Commit for every group that can be moved; return the partitions moved, and why others were not."""
+    """Commit offsets for every group that can be moved; return the partitions moved, and why others were not."""
     moved: dict[str, int] = {}
     left: dict[str, str] = {}
     listed = list(moves)

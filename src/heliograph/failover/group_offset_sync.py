@@ -1,6 +1,6 @@
-"""Groups moved on the target to where their checkpoints say, from outside the mirror: seed 003's MM2GroupOffsetSync.
+"""Moving groups on the target to their checkpoints, from outside the mirror: seed 003's MM2GroupOffsetSync.
 
-It asks the target alone: the checkpoints that a mirror, ours or MirrorMaker 2, has written there.
+It reads only the target: the checkpoints that a mirror, heliograph or MirrorMaker 2, has written there.
 """
 
 import re
@@ -23,7 +23,7 @@ _UPSTREAM_UNKNOWN = -1
 
 
 class Result(Enum):
-    """What came of a group."""
+    """The outcome for a group."""
 
     MOVED = "moved"
     IN_STEP = "in step"
@@ -57,10 +57,10 @@ class GroupOutcome:
 
 
 class GroupOffsetSync:
-    """Moves some groups of one source on the cluster that it is mirrored to; for one thread at a time."""
+    """Moves some groups of one source on the cluster that it is mirrored to; not thread-safe."""
 
     def __init__(self, properties: Mapping[str, str], source: str, groups: Iterable[str]) -> None:
-        """Take how to reach the target, as a MirrorClient takes it; connect to nothing yet."""
+        """Take the target's client properties, as a MirrorClient does; open no connection yet."""
         self._source = source
         self._groups = tuple(dict.fromkeys(groups))
         self._client = MirrorClient.from_properties(properties)
@@ -110,7 +110,7 @@ class GroupOffsetSync:
 
 
 def client_properties(written: Mapping[str, str]) -> dict[str, str]:
-    """Return a consumer's properties; Amazon's sample writes the names of Java's constants for keys."""
+    """Return a consumer's properties; Amazon's sample uses the names of Java constants as keys."""
     spelt = {
         match[1].lower().replace("_", "."): value
         for key, value in written.items()

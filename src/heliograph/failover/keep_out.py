@@ -1,4 +1,4 @@
-"""Keeping a mirror from writing: each remote partition is fenced that can be, whatever becomes of the others."""
+"""Keeping a mirror from writing: every remote partition that can be fenced is, even if others fail."""
 
 from collections.abc import Iterable
 
@@ -17,9 +17,9 @@ from heliograph.model import TopicPartition
 def keep_out(
     config: FlowConfig, target: Cluster, known: Iterable[TopicPartition]
 ) -> dict[TopicPartition, str]:
-    """Keep whatever mirrors the flow from writing on; return the remote partitions where that cannot be done, and why.
+    """Stop the writes of any process that mirrors the flow; return the remote partitions where that fails, and why.
 
-    Fenced are the partitions that are `known` and those of topics that were made since.
+    Fences the `known` partitions and those of topics that were created since.
     """
     ownership = Ownership(config.transactional_id)
     ownership.open(target)

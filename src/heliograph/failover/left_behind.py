@@ -15,7 +15,7 @@ _SHOWN_BYTES = 60
 
 @dataclass(frozen=True, slots=True)
 class Tail:
-    """The records of one partition that are on the source alone."""
+    """The records of one partition that are only on the source."""
 
     settled: Settled
     records: int
@@ -35,7 +35,7 @@ def find_tails(
     committed_only: bool,
     on_record: Callable[[TopicPartition, RawRecord], None] = lambda *_: None,
 ) -> list[Tail]:
-    """Return what each partition has that was not copied; partitions without any are left out."""
+    """Return the records of each partition that were not copied; partitions without any are left out."""
     tails = []
     for partition, its in sorted(settled.items()):
         records = size = first_ms = last_ms = 0
@@ -62,7 +62,7 @@ def read_tail(source: Cluster, settled: Settled, *, committed_only: bool) -> Ite
 
 
 def tail_line(partition: TopicPartition, record: RawRecord) -> str:
-    """Return a record of a tail as a line of JSON; bytes that are no text are shown escaped."""
+    """Return a record of a tail as a line of JSON; bytes that are not text are escaped."""
     key, value, headers = decode_body(record.body)
     return json.dumps(
         {

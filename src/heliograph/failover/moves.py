@@ -1,7 +1,7 @@
-"""Where the groups of a cluster go on on another one, and what stands in the way. Decides, asks nobody.
+"""Where the groups of a cluster continue on another one, and what prevents it. Decides; sends no requests.
 
-A group that was read on the source is translated from what it committed there; if the source is gone,
-from its checkpoint. A group is never taken back on the cluster it goes to.
+A group that was read on the source is translated from its committed offsets there; if the source is gone,
+from its checkpoint. A group never moves backwards on the cluster that it moves to.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -18,7 +18,7 @@ NO_CHECKPOINT = "it has no checkpoint for any partition of this flow"
 class Stand:
     """What a group has committed for one partition of the cluster it comes from.
 
-    `age_ms` is how old that knowledge is: 0 if the cluster itself was asked.
+    `age_ms` is the age of that information: 0 if it comes from the cluster itself.
     """
 
     partition: TopicPartition
@@ -29,7 +29,7 @@ class Stand:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a partition's reader goes on; `exact` unless offset syncs of a MirrorMaker 2 had to do."""
+    """Where a partition's reader continues; `exact` unless only offset syncs of a MirrorMaker 2 were available."""
 
     partition: TopicPartition
     offset: int
@@ -38,12 +38,11 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One partition of a group: where it was, where it goes on, and what it has there already.
+    """One partition of a group: where it was, where it continues, and what it has there already.
 
-    `missing` are records it has not read and that are not there to go on with; `stale` are records
-    that its checkpoint does not know it has read, so they are read again if the source is lost now.
-    Both are None if the source could not be asked. Without a `place` it cannot go on, and `reason`
-    says why.
+    `missing` counts records that it has not read and that are not on the other cluster; `stale` counts records
+    that it has read beyond its checkpoint, so they are read again if the source is lost now. Both are None if
+    the source could not be queried. Without a `place` it cannot continue, and `reason` says why.
     """
 
     stand: Stand
@@ -74,7 +73,7 @@ class GroupMove:
 
     @property
     def ready(self) -> bool:
-        """Whether all of it can go on on the other cluster."""
+        """Whether all of it can continue on the other cluster."""
         return self.reason is None and not self.blocked and bool(self.steps)
 
     @property
@@ -84,7 +83,7 @@ class GroupMove:
 
     @property
     def age_ms(self) -> int:
-        """How old what is known of it is, at worst."""
+        """Age of the oldest information about it."""
         return max((step.stand.age_ms for step in self.steps), default=0)
 
     @property
@@ -99,13 +98,13 @@ class GroupMove:
 
     @property
     def roughly(self) -> bool:
-        """Whether some of it is read again, because a MirrorMaker 2 copied it."""
+        """Whether it reads some records again, because a MirrorMaker 2 copied them."""
         return any(step.place and not step.place.exact for step in self.steps)
 
 
 @dataclass(frozen=True, slots=True)
 class Views:
-    """What either cluster says of groups: states by group, and offsets committed on the target."""
+    """What both clusters report about groups: states by group, and offsets committed on the target."""
 
     source_states: Mapping[str, str] = field(default_factory=dict)
     target_states: Mapping[str, str] = field(default_factory=dict)
@@ -119,7 +118,7 @@ def plan_moves(
     missing: Callable[[Stand], int | None],
     stale: Callable[[str, Stand], int | None] = lambda *_: None,
 ) -> list[GroupMove]:
-    """Return what is to be done for each group; `translate` gives a place, or why there is none."""
+    """Return what to do for each group; `translate` gives a place, or why there is none."""
     moves = []
     for group, its in sorted(stands.items()):
         steps = []

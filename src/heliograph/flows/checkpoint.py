@@ -1,7 +1,7 @@
-"""What MirrorCheckpointConnector does: where each group of the source would go on on the target.
+"""What MirrorCheckpointConnector does: where each group of the source would continue on the target.
 
-A group's committed offset is translated through the run map, exactly; what a MirrorMaker 2 copied
-before this flow is translated as MirrorMaker does it, from its offset syncs.
+The run map translates a group's committed offset exactly. What a MirrorMaker 2 copied before this
+flow is translated as MirrorMaker does it, from its offset syncs.
 """
 
 import logging
@@ -47,9 +47,9 @@ class GroupSurvey:
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """Where groups stand on the target by now, and what of it is worth writing.
+    """The current positions of groups on the target, and which of them are worth writing.
 
-    A group is `ahead` on as many partitions as it has read further than was copied.
+    `ahead` counts, by group, the partitions that it has read further than was copied.
     """
 
     standing: Mapping[str, Mapping[TopicPartition, Checkpoint]]
@@ -91,7 +91,7 @@ class Checkpointer:
         return chores
 
     def checkpoints(self) -> Mapping[str, Mapping[TopicPartition, Checkpoint]]:
-        """Return, by group, the checkpoints that hold now: what was translated the last time."""
+        """Return the current checkpoints by group: the result of the last translation."""
         return self._standing
 
     def close(self) -> None:
@@ -126,7 +126,7 @@ class Checkpointer:
         return GroupSurvey(tuple(taken), passed_over, unread)
 
     def emit(self) -> Iterable[str]:
-        """Write a checkpoint for every group that went on, or back, since its last one."""
+        """Write a checkpoint for every group that moved forward or back since its last one."""
         is_empty = self._table.ensure(
             1, self._config.checkpoints.checkpoints_topic_replication_factor
         )
@@ -138,7 +138,7 @@ class Checkpointer:
             troubles += self.refresh_groups()
         outlook = self._look(self._groups or ())
         if outlook.news:
-            appender, self._appender = self._appender, None  # one that fails is not used again
+            appender, self._appender = self._appender, None  # not reused if it fails
             rows = [encode_checkpoint(checkpoint) for checkpoint in outlook.news]
             now = time.time_ns() // 1_000_000
             appender.append({0: rows}, self._config.common.admin_timeout, now)
@@ -149,7 +149,7 @@ class Checkpointer:
         return [*troubles, *outlook.troubles]
 
     def preview(self, groups: Iterable[str]) -> Outlook:
-        """Return what `emit` would find and write for these groups; writes nothing, makes nothing."""
+        """Return what `emit` would find and write for these groups; writes and creates nothing."""
         topic = self._table.topic
         if topic in patiently(lambda: self._target.describe([topic])):
             self._take_up()
@@ -158,7 +158,7 @@ class Checkpointer:
         return outlook
 
     def _look(self, groups: Iterable[str]) -> Outlook:
-        """Translate what groups have committed by now."""
+        """Translate the offsets that groups have committed."""
         troubles = [*self._foreign, *self._runs.refresh()]
         self._histories.begin()
         committed, unread = fetch_committed(self._source, groups)
@@ -176,7 +176,7 @@ class Checkpointer:
         return Outlook(standing, tuple(news), ahead, tuple(troubles))
 
     def _take_up(self) -> None:
-        """Go on from the checkpoints that are in the topic."""
+        """Continue from the checkpoints in the topic."""
         self.last.clear()
         foreign = 0
         for key, value in self._table.read().items():
@@ -208,7 +208,7 @@ class Checkpointer:
     def _translate(
         self, group: str, offsets: Mapping[TopicPartition, Committed]
     ) -> Iterator[tuple[Checkpoint, bool]]:
-        """Yield where a group stands on the target, and whether that is worth writing."""
+        """Yield the positions of a group on the target, and whether each is worth writing."""
         for partition in self._counted(offsets):
             upstream, metadata = offsets[partition]
             end = self._runs.end(partition)
@@ -233,7 +233,7 @@ class Checkpointer:
                 yield last, False
 
     def _guess(self, partition: TopicPartition, upstream: int) -> int | None:
-        """Return a place from which a group misses nothing, where its own is not known: the last such place."""
+        """Return the last known place from which a group misses nothing, if its exact place is unknown."""
         found = (
             self._histories.downstream_of(partition, upstream),
             self._runs.floor_of(partition, upstream),

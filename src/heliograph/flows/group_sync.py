@@ -1,7 +1,8 @@
-"""Moving groups on the target to where they stand on the source, if nobody uses them there.
+"""Moving groups on the target to their source positions, if they are not in use there.
 
-MirrorMaker 2 looks at a group's state some time before it writes, and overwrites a group that was in
-use then and is not now. Here state and offsets are read right before, and no group is taken back.
+MirrorMaker 2 reads a group's state some time before it writes, and overwrites a group that was in
+use then and is not now. Here, state and offsets are read right before the write, and no group is
+moved back.
 """
 
 import logging
@@ -64,7 +65,7 @@ class GroupSyncPlan:
 def plan_group_sync(
     target: Cluster, checkpoints: Mapping[str, Mapping[TopicPartition, Checkpoint]]
 ) -> GroupSyncPlan:
-    """Return what a sync does, by the groups of the target as they are now. Changes nothing."""
+    """Return what a sync would do, given the target's groups as they are now. Changes nothing."""
     listed = list_groups(target)
     skipped = {}
     free = []
@@ -87,6 +88,6 @@ def plan_group_sync(
 def move_group(
     target: Cluster, group: str, checkpoints: Iterable[Checkpoint]
 ) -> dict[TopicPartition, str]:
-    """Commit these for a group without members on the target; return why partitions were refused."""
+    """Commit checkpoints for a group without members on the target; return why partitions were refused."""
     wanted = {c.partition: Committed(c.downstream, c.metadata) for c in checkpoints}
     return commit_offsets(target, group, wanted)

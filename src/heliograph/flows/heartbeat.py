@@ -1,4 +1,4 @@
-"""What MirrorHeartbeatConnector does: a record a second that says the target can be written to."""
+"""What MirrorHeartbeatConnector does: a record per second which shows that the target is writable."""
 
 import time
 from collections.abc import Iterable
@@ -13,7 +13,7 @@ from heliograph.wire.mirror_records import Heartbeat, encode_heartbeat
 
 
 class Heart:
-    """Beats for one flow, on its target."""
+    """Writes the heartbeats of one flow to its target."""
 
     def __init__(self, config: FlowConfig) -> None:
         self._config = config
@@ -31,7 +31,7 @@ class Heart:
         self._target.close()
 
     def beat(self) -> Iterable[str]:
-        """Write one heartbeat, making the topic if it is not there."""
+        """Write one heartbeat; create the topic if it does not exist."""
         appender, self._appender = self._appender, None
         if appender is None:
             self._table.ensure(1, self._config.heartbeats.heartbeats_topic_replication_factor)
@@ -40,5 +40,5 @@ class Heart:
         now = time.time_ns() // 1_000_000
         row = encode_heartbeat(Heartbeat(flow.source, flow.target, now))
         appender.append({0: [row]}, self._config.common.admin_timeout, now)
-        self._appender = appender  # only one that works is used again
+        self._appender = appender  # only one that works is reused
         return ()

@@ -1,4 +1,4 @@
-"""The offset syncs of a flow: a few true pairs per partition, for MirrorMaker 2's own tools."""
+"""The offset syncs of a flow: a few correct offset pairs per partition, for MirrorMaker 2's own tools."""
 
 import threading
 from collections.abc import Iterable, Mapping
@@ -20,7 +20,7 @@ _TICK = timedelta(seconds=1)
 
 
 def offset_syncs_topic(config: FlowConfig) -> str:
-    """Return the topic's name: it carries the alias of the cluster that it is not on."""
+    """Return the topic's name, which contains the alias of the cluster that it is not on."""
     on_source = config.mirroring.offset_syncs_topic_location is End.SOURCE
     return naming_of(config).offset_syncs_topic(
         config.flow.target if on_source else config.flow.source
@@ -28,7 +28,7 @@ def offset_syncs_topic(config: FlowConfig) -> str:
 
 
 class OffsetSyncWriter:
-    """Writes what is due once a second, and what else changed at each offset flush."""
+    """Writes the due syncs once a second, and all other changes at each offset flush."""
 
     def __init__(self, config: FlowConfig) -> None:
         self._config = config
@@ -51,23 +51,23 @@ class OffsetSyncWriter:
         self._cluster.close()
 
     def note(self, partition: TopicPartition, runs: Iterable[tuple[int, int, int]]) -> None:
-        """Take in what was stored. For any thread."""
+        """Record what was stored. Thread-safe."""
         with self._lock:
             self._queue.note(partition, runs)
 
     def recall(self, places: Mapping[TopicPartition, tuple[int, int]]) -> None:
-        """Take in where the last records of an earlier start are, for a topic that is not there any more."""
+        """Record where the last records of an earlier start are, for a topic that no longer exists."""
         with self._lock:
             for partition, (upstream, downstream) in places.items():
                 self._queue.recall(partition, upstream, downstream)
 
     def forget(self, partition: TopicPartition) -> None:
-        """Begin anew with a partition. For any thread."""
+        """Start again with a partition. Thread-safe."""
         with self._lock:
             self._queue.forget(partition)
 
     def flush(self) -> Iterable[str]:
-        """Write the newest pair of every partition that went on, or of all if somebody deleted the topic."""
+        """Write the newest pair of every partition that advanced, or of all if the topic was deleted."""
         if self._ensure():
             self._appender = None
         with self._lock:
@@ -75,7 +75,7 @@ class OffsetSyncWriter:
         return self.fire()
 
     def fire(self) -> Iterable[str]:
-        """Write the syncs that are due, making the topic if it is not there."""
+        """Write the syncs that are due; create the topic if it does not exist."""
         appender, self._appender = self._appender, None
         if appender is None:
             self._ensure()
@@ -94,7 +94,7 @@ class OffsetSyncWriter:
         return ()
 
     def _ensure(self) -> bool:
-        """Make the topic if it is not there; return whether what was written to it is gone."""
+        """Create the topic if it does not exist; return whether what was written to it is gone."""
         is_empty = self._table.ensure(
             1, self._config.mirroring.offset_syncs_topic_replication_factor
         )

@@ -1,4 +1,4 @@
-"""The chores of a connector: each in its own time, one after another, none able to spoil the others."""
+"""The chores of a connector: each at its own interval, one after another; no failure affects the others."""
 
 import logging
 import threading
@@ -17,10 +17,10 @@ _RETRY = timedelta(seconds=30)
 
 @dataclass(frozen=True, slots=True)
 class Chore:
-    """Something done again and again; `work` returns what it could not do, a sentence each.
+    """Periodic work; `work` returns a sentence for each thing that it could not do.
 
-    With `delayed` the first time is one interval after the start. One that fails as a whole is tried
-    again after half a minute at most, however long its interval.
+    With `delayed` the first run is one interval after the start. A chore that fails as a whole is
+    retried after half a minute at most, however long its interval.
     """
 
     name: str
@@ -46,7 +46,7 @@ class ChoreStatus:
 
     @property
     def is_broken(self) -> bool:
-        """Whether it counts as failed: not after one failure, unless it has never gone well."""
+        """Whether the chore counts as failed: not after one failure, unless it has never succeeded."""
         return self.failures > 1 or 0 < self.failures == self.runs
 
 
@@ -59,11 +59,11 @@ class Closable(Protocol):
     """Something that holds connections."""
 
     def close(self) -> None:
-        """Let go of them."""
+        """Close them."""
 
 
 class Schedule(threading.Thread):
-    """Does chores until it is stopped, then closes what they used."""
+    """Runs chores until it is stopped, then closes what they used."""
 
     def __init__(
         self, name: str, chores: Sequence[Chore], closing: Sequence[Closable] = ()
@@ -77,7 +77,7 @@ class Schedule(threading.Thread):
         self._status = {c: ChoreStatus(c.name) for c in chores}
 
     def run(self) -> None:
-        """Do what is due, wait for what is next. The thread's target."""
+        """Run what is due, then wait for the next chore. The thread's target."""
         while self._due and not self._stopping.is_set():
             chore = min(self._due, key=self._due.__getitem__)
             if not self._stopping.wait(max(self._due[chore] - time.monotonic(), 0)):
@@ -86,7 +86,7 @@ class Schedule(threading.Thread):
             used.close()
 
     def stop(self, within: timedelta = timedelta(0)) -> None:
-        """Ask it to end after the chore at hand, and wait a while; it ends by itself at the latest."""
+        """Ask the thread to end after the current chore, and wait for `within`; later it ends by itself."""
         self._stopping.set()
         if self.ident is not None:
             self.join(within.total_seconds())
@@ -123,7 +123,7 @@ class Schedule(threading.Thread):
             troubles,
             before.failures + 1 if failed else 0,
         )
-        # At a fixed rate as long as it is kept up with; what was missed is not made up for.
+        # A fixed rate as long as the thread keeps up; missed runs are not made up for.
         self._due[chore] = max(self._due[chore] + again.total_seconds(), now)
 
     def _tell(self, chore: Chore, before: tuple[str, ...], now: tuple[str, ...]) -> None:

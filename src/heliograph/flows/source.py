@@ -1,4 +1,4 @@
-"""What MirrorSourceConnector does beside copying: which topics, and what they are called."""
+"""What MirrorSourceConnector does in addition to copying: it selects topics and names their copies."""
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -25,7 +25,7 @@ from heliograph.policy.topics import CreateTopic, GrowTopic, own_counts, plan_to
 
 log = logging.getLogger(__name__)
 
-_TOLD = 20  # of topics made at once: a log has other things to tell
+_TOLD = 20  # topics created at once that are logged: the log has other content
 
 _MAX_MESSAGE_BYTES = "max.message.bytes"
 MIN_IN_SYNC = "min.insync.replicas"
@@ -34,10 +34,10 @@ _DEFAULT_MAX_MESSAGE_BYTES = 1048588
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """A source partition, and where its records go; ids tell a topic from its namesake made later.
+    """A source partition, and where its records go; ids tell a topic from a later one of the same name.
 
-    Where the remote topic keeps a partition count of its own, `spread` is that count: `remote` then is
-    only where records without a key go.
+    If the remote topic keeps its own partition count, `spread` is that count: `remote` is then only
+    where records without a key go.
     """
 
     source: TopicPartition
@@ -53,7 +53,7 @@ class Route:
 class Inventory:
     """What a refresh found: the partitions that can be copied, and why others cannot.
 
-    The remote topics in `made` are new: nobody has written to them.
+    The remote topics in `made` are new: nothing was written to them.
     """
 
     routes: tuple[Route, ...]
@@ -62,7 +62,7 @@ class Inventory:
 
 
 class Copied(NamedTuple):
-    """The topics that are copied at the moment, on either side, and how many partitions each has at least."""
+    """The topics that are being copied, on either side, and the minimum number of partitions of each."""
 
     sources: Mapping[str, int]
     remotes: Mapping[str, int]
@@ -114,9 +114,9 @@ def refresh_topics(
 ) -> Inventory:
     """Create and grow remote topics as needed, and return every partition that can be copied.
 
-    `before_making` is called with the partitions of topics that are about to be made. What is `copied` already is not
-    given up because one broker does not list it. While nothing changes this asks for the topics of either cluster once, and for
-    limits per 500 topics.
+    `before_making` is called with the partitions of topics that are about to be created. A topic that is `copied`
+    already is not dropped because one broker does not list it. If nothing changes, this requests the topics of each
+    cluster once, and limits per 500 topics.
     """
     selected = select_topics(config, list_topics(source, copied.sources).values())
     existing = list_topics(target, copied.remotes)
@@ -139,7 +139,7 @@ def route_topics(
     limits: Mapping[str, Mapping[str, str]],
     refused: Mapping[str, str],
 ) -> Inventory:
-    """Return where every partition goes, by the remote topics that exist, and why others go nowhere."""
+    """Return where each partition goes, given the remote topics that exist, and why others go nowhere."""
     reasons = dict(refused)
     routes: list[Route] = []
     for remote, topic in sorted(selected.items()):
@@ -171,14 +171,14 @@ def route_topics(
 
 @dataclass(frozen=True, slots=True)
 class RemotePlan:
-    """The remote topics to make and to grow (to a new total), and why some cannot be made."""
+    """The remote topics to create and to grow (to a new total), and why some cannot be created."""
 
     new: tuple[NewTopic, ...]
     growths: Mapping[str, int]
     refused: Mapping[str, str]
 
     def foresee(self, existing: Mapping[str, Topic]) -> dict[str, Topic]:
-        """Return the topics of the target as they will be; one that is not made yet has no id."""
+        """Return the target's topics as they will be; a topic that is not created yet has no id."""
         foreseen = dict(existing)
         for new in self.new:
             nobody = (NO_LEADER,) * new.partitions
@@ -194,7 +194,7 @@ def plan_remotes(
     selected: Mapping[str, Topic],
     existing: Mapping[str, Topic],
 ) -> RemotePlan:
-    """Return what a refresh does to the target's topics. Reads settings of the source, changes nothing."""
+    """Return what a refresh would do to the target's topics. Reads source settings, changes nothing."""
     there = {remote: len(topic.leaders) for remote, topic in existing.items()}
     wanted = {remote: len(topic.leaders) for remote, topic in selected.items()}
     plan = plan_topics(own_counts(wanted, there, config.copying.target_partitions), there)
@@ -212,7 +212,7 @@ def plan_remotes(
 
 
 class _Applied(NamedTuple):
-    """What became of a plan: the new counts of topics that changed, those that are new, why others were refused."""
+    """The result of a plan: the new counts of changed topics, which are new, and why others were refused."""
 
     changed: dict[str, int]
     made: frozenset[str]
@@ -220,7 +220,7 @@ class _Applied(NamedTuple):
 
 
 def _apply(config: FlowConfig, target: Cluster, plan: RemotePlan) -> _Applied:
-    """Make and grow remote topics."""
+    """Create and grow remote topics."""
     created = create_topics(target, plan.new)
     faults = created.refused | grow_topics(target, plan.growths)
     tried = {new.name: new.partitions for new in plan.new} | dict(plan.growths)
@@ -237,7 +237,7 @@ def _apply(config: FlowConfig, target: Cluster, plan: RemotePlan) -> _Applied:
 def _creation_configs(
     config: FlowConfig, source: Cluster, missing: Mapping[str, str]
 ) -> tuple[dict[str, dict[str, str]], dict[str, KafkaFault]]:
-    """Return the settings of remote topics to be made, and why those of others are not known."""
+    """Return the settings of remote topics to create, and why those of others are unknown."""
     excluded = NameFilter(config.mirroring.config_properties_exclude, ()).accepts
     described = describe_configs(source, missing.values())
     settings = {

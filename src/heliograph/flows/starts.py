@@ -1,4 +1,4 @@
-"""From where on a partition is copied, and what is known when the source no longer has that place."""
+"""The position where the copying of a partition begins, and what is known if the source no longer has it."""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -26,9 +26,9 @@ class Origin(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Where a partition begins. One that is `barred` waits for a person: see on.loss.
+    """Where a partition begins. A `barred` partition waits for a person: see on.loss.
 
-    `met` are the places of the last records that a predecessor copied: (upstream, downstream, count).
+    `met` holds the places of the last records that a predecessor copied: (upstream, downstream, count).
     """
 
     route: Route
@@ -46,11 +46,11 @@ class Start:
 
     @property
     def begins(self) -> Position:
-        """From where on the places of records are known."""
+        """The position from which the places of records are known."""
         return Position(*self.met[0][:2]) if self.met else self.position
 
     def nowhere(self) -> "Start":
-        """Return it without a place on the target, for records that go to many partitions there."""
+        """Return this start without a downstream offset, for records that go to many remote partitions."""
         return replace(self, position=Position(self.position.upstream, NOWHERE))
 
     @property
@@ -85,10 +85,10 @@ class Start:
 def saved_offset(
     position: Position, topic_id: str, remote_id: str, leader_epoch: int = -1
 ) -> SourceOffset:
-    """Return what is saved of a position: one that is nowhere downstream is saved as MM2 does it."""
+    """Return what is saved for a position; one without a downstream offset is saved as MM2 does it."""
     downstream: int | None = position.downstream
     if downstream == NOWHERE:
-        # Without a record behind it, only the member beside it makes a position of -1.
+        # With no record copied yet, -1 is only a position if the downstream member is next to it.
         downstream = None if position.upstream else 0
     return SourceOffset(position.upstream, downstream, topic_id, remote_id, leader_epoch)
 
@@ -101,7 +101,7 @@ def find_unknown(
     *,
     unmade: Collection[TopicPartition] = (),
 ) -> dict[TopicPartition, str]:
-    """Return the source partitions of which nobody can tell now where they begin, and why: these wait alone."""
+    """Return the source partitions whose start cannot be determined now, and why: only these wait."""
     lacking = [r for r in routes if _lacks_position(saved.get(r.source), r)]
     empty = set(unmade)
     there = [r for r in lacking if not r.spread and r.remote not in empty]
@@ -124,13 +124,13 @@ def plan_starts(
     *,
     unmade: Collection[TopicPartition] = (),
 ) -> list[Start]:
-    """Return where each partition begins: where it was left, or where `auto.offset.reset` says.
+    """Return where each partition begins: at its saved position, or where `auto.offset.reset` says.
 
-    Remote partitions that are `unmade` will be empty when they are made.
+    Remote partitions that are `unmade` will be empty when they are created.
 
-    A topic made anew on either side is told by its id. Under `on.loss=continue` a new source topic
-    begins at its first record, and a new remote topic goes on where the old one was; otherwise the
-    old position is kept, at which nobody may go on.
+    The topic id shows that a topic was recreated on either side. Under `on.loss=continue` a new source
+    topic begins at its first record, and a new remote topic continues where the old one was; otherwise
+    the old position is kept, and copying must not continue from it.
     """
     goes_on = config.copying.goes_on_after_loss
     starts = []
@@ -160,7 +160,7 @@ def plan_starts(
             firsts |= patiently(lambda: list_offsets(source, earliest, EARLIEST))
         to_end += [(route, firsts[route.source], origin) for route, origin in from_reset]
     if to_end:
-        # What the old writer had in hand may be in a new remote topic already: it is met as a tail.
+        # Records in flight from the old writer may be in a new remote topic already: they are read as a tail.
         empty = set(unmade)
         straight = [
             (r.remote, origin) for r, _, origin in to_end if not r.spread and r.remote not in empty
@@ -202,7 +202,7 @@ def explain_loss(
 ) -> Loss | None:
     """Return why `upstream` is out of the source's range; None where it is back in range.
 
-    A source that has grown again is in range, and still another log from `parted` on.
+    A source that has grown again is in range, but is a different log from `parted` on.
     """
     if 0 <= parted < upstream:
         reason = (

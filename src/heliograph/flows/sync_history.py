@@ -1,4 +1,4 @@
-"""What a MirrorMaker 2 told of its copying before this flow took over, read once when it is needed."""
+"""The offset syncs that a MirrorMaker 2 wrote before this flow took over, read once when needed."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -26,7 +26,7 @@ class SyncHistories:
         self._cluster.close()
 
     def begin(self) -> None:
-        """Forget what went wrong, to try it again."""
+        """Forget the last failure, so that reading is tried again."""
         self._trouble = None
 
     def troubles(self) -> list[str]:
@@ -51,7 +51,7 @@ class SyncHistories:
 
 
 def newest_syncs(config: FlowConfig) -> dict[TopicPartition, OffsetSync]:
-    """Return the offset sync of each partition that was written last, by whomever."""
+    """Return the last offset sync of each partition, whatever process wrote it."""
     with closing(Cluster(config.offset_syncs)) as cluster:
         return {sync.partition: sync for sync in _read_syncs(cluster, config)}
 
@@ -64,4 +64,4 @@ def _read_syncs(cluster: Cluster, config: FlowConfig) -> Iterator[OffsetSync]:
         try:
             yield decode_offset_sync(key, value)
         except CorruptRecord:
-            continue  # a worse translation, or a longer way to it, is all that it costs
+            continue  # this only makes the translation less exact or slower

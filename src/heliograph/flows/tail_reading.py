@@ -1,4 +1,4 @@
-"""Remote tails compared with their sources, many partitions at a time and a window of each at a time."""
+"""Comparison of remote tails with their sources, many partitions and one window of each at a time."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ _LOT = 200_000  # and of all partitions: some 40 MB
 
 @dataclass(slots=True)
 class TailReading:
-    """A pair of offsets that is true, the ends of both sides, and how far they are read."""
+    """A correct pair of offsets, the ends of both sides, and how far they are read."""
 
     route: Route
     anchor: Position
@@ -29,7 +29,7 @@ class TailReading:
 
     @property
     def size(self) -> int:
-        """How many records of it are held at a time."""
+        """How many of its records are held at a time."""
         return min(self.ends.downstream - self.anchor.downstream, _WINDOW)
 
     def take_source(self, records: Iterable[Digest]) -> None:
@@ -38,7 +38,7 @@ class TailReading:
             self.match.end_source()
 
     def next_copies(self) -> tuple[TopicPartition, tuple[int, int]] | None:
-        """Return what to read next of the remote partition, if anything is lacking and there."""
+        """Return what to read next from the remote partition, if anything is missing and available."""
         begin, end = self.read_to.downstream, self.ends.downstream
         if not self.match.lacks_copies or begin >= end:
             return None
@@ -47,7 +47,7 @@ class TailReading:
         return self.route.remote, (begin, upto)
 
     def next_source(self) -> tuple[TopicPartition, tuple[int, int]] | None:
-        """Return what to read next of the source, if copies wait for it and it is there."""
+        """Return what to read next from the source, if copies wait for it and it is available."""
         begin, end = self.read_to.upstream, self.ends.upstream
         if self.match.lacks_copies or not self.match.lacks_source or begin >= end:
             return None

@@ -1,9 +1,9 @@
-"""Taking a flow over from a MirrorMaker 2, at the very next record, however it ended.
+"""Taking a flow over from a MirrorMaker 2 at exactly the next record, however it ended.
 
-What it had saved may be older than what it had written: by up to its flush interval, or by everything
-where it never came to save. Its newest offset sync is a pair of offsets that is true. From there on the
-remote partition is compared with the source, record by record, and the copying goes on after the last
-record that is there. Nothing is written here.
+Its saved positions may be older than what it had written: by up to its flush interval, or by
+everything if it never saved. Its newest offset sync is a correct pair of offsets. From there on, the
+remote partition is compared with the source record by record, and copying continues after the last
+record on the target. This module writes nothing.
 """
 
 import logging
@@ -57,7 +57,7 @@ class StillMirrored(MirrorError):
 
 
 def _still_written(remote: TopicPartition) -> str:
-    """Return the sentence about a transaction of somebody else that is open where a partition would go on."""
+    """Return the message about another producer's transaction, open where a partition would continue."""
     return (
         f"a transaction on {remote} is open, most likely that of a MirrorMaker 2 that was killed, and it is not known yet "
         "what it wrote. It is waited for; the broker ends it after the transaction.timeout.ms of its producer"
@@ -74,7 +74,7 @@ class Settled(NamedTuple):
 def check_stopped(config: FlowConfig, storage: Cluster, target: Cluster) -> None:
     """Raise StillMirrored while a MirrorMaker 2 of the same file, or Connect cluster, copies this flow.
 
-    Where that cannot be found out, a flow that a heliograph had last goes on.
+    If that cannot be determined, a flow whose last driver was a heliograph continues.
     """
     group = config.worker.get("group.id")
     if not group or config.positions_group is not None:
@@ -110,12 +110,12 @@ def settle_starts(
     *,
     is_first: bool = False,
 ) -> Settled:
-    """Return where partitions begin of which a predecessor had copied more than is known; one that must wait, waits alone.
+    """Return the starts, corrected if a predecessor copied more than is known; a partition that must wait waits alone.
 
-    A partition without a position whose remote partition holds what cannot be explained is barred, if
-    its name says that it is this flow's own; under `on.loss=continue` all is copied again behind it.
-    With `is_first` nothing at all is known of this flow: then another name for the same source is
-    looked for too.
+    A partition without a position is barred if its remote partition holds records that cannot be
+    explained and its name says that it is this flow's own; under `on.loss=continue` everything is
+    copied again behind them. With `is_first` nothing at all is known of this flow: then this also looks
+    for another name of the same source.
     """
     starts = list(starts)
     if config.positions_group is not None:
@@ -149,9 +149,9 @@ def _is_open(start: Start) -> bool:
 
 
 def set_by_hand(config: FlowConfig, starts: Iterable[Start]) -> set[TopicPartition]:
-    """Return the partitions whose saved position somebody deleted or took back: they are to be copied again.
+    """Return the partitions whose saved position somebody deleted or set back: they are to be copied again.
 
-    A MirrorMaker 2 does neither by itself. Files are ours alone, and do not tell what was deleted.
+    A MirrorMaker 2 does neither by itself. Files are ours alone, and do not show what was deleted.
     """
     found: set[TopicPartition] = set()
     storage = config.offset_storage
@@ -305,7 +305,7 @@ def _read(
 ) -> tuple[dict[TopicPartition, tuple[int, _Runs]], dict[TopicPartition, str]]:
     """Return up to where each partition was copied, or why that is not known.
 
-    A MirrorMaker 2 copies aborted records too unless it is told not to: both ways are tried.
+    A MirrorMaker 2 copies aborted records too unless configured otherwise: both ways are tried.
     """
     found: dict[TopicPartition, tuple[int, _Runs]] = {}
     troubles: dict[TopicPartition, str] = {}
@@ -326,7 +326,7 @@ def _read(
 
 
 def _is_own(route: Route) -> bool:
-    """Whether nobody but this flow writes to a remote topic, by its name."""
+    """Whether only this flow writes to a remote topic, judging by its name."""
     return route.remote.topic != route.source.topic
 
 
@@ -342,14 +342,14 @@ def _trouble_with(sync: OffsetSync | None, route: Route, here: _Ends, there: _En
 
 
 def _settled(start: Start, front: int, runs: _Runs) -> Start:
-    # What was saved is on the target; a position that lies further on was set by somebody.
+    # Everything before a saved position is on the target; a position further on was set by a person.
     saved = start.position.upstream if start.origin is Origin.TAKEN_OVER else 0
     position = Position(max(front, saved), start.position.downstream)
     return replace(start, position=position, origin=Origin.TAKEN_OVER, met=tuple(runs))
 
 
 def _unsettled(config: FlowConfig, start: Start, trouble: str, held: int, ahead: int) -> Start:
-    """Return a start that nobody can settle; `held` and `ahead` count offsets on target and source."""
+    """Return a start that cannot be settled; `held` and `ahead` count offsets on target and source."""
     flow, source, remote = config.flow, start.route.source, start.route.remote
     if start.origin is Origin.TAKEN_OVER:
         most = min(held, ahead)
@@ -387,7 +387,7 @@ def _unsettled(config: FlowConfig, start: Start, trouble: str, held: int, ahead:
 
 
 def _tell(config: FlowConfig, before: Iterable[Start], after: Iterable[Start]) -> None:
-    """Say how many records a predecessor had copied beyond what it had saved."""
+    """Log how many records a predecessor had copied beyond what it had saved."""
     pairs = [(b, a) for b, a in zip(before, after, strict=True) if a.origin is Origin.TAKEN_OVER]
     if pairs:
         beyond = sum(

@@ -1,4 +1,4 @@
-"""ACLs of remote topics: those of their source, made read-only; added to, never taken away."""
+"""ACLs of remote topics: those of their source, made read-only; they are added, never removed."""
 
 import logging
 from collections import Counter, defaultdict
@@ -19,8 +19,8 @@ _ACLS_PER_REQUEST = 500
 def sync_topic_acls(config: FlowConfig, source: Cluster, target: Cluster) -> list[str]:
     """Create the ACLs that remote topics lack; return a sentence for each thing not done.
 
-    For a schedule: it blocks, and the next call tries again what this one could not do. The target is
-    not asked where the source has nothing to give. It raises only where a cluster does not answer.
+    For a schedule: it blocks, and the next call retries what this one could not do. It does not ask
+    the target if the source has nothing to copy. It raises only if a cluster does not answer.
     """
     missing, left = plan_acls(config, source, target)
     return left + _create(config, target, missing)

@@ -1,4 +1,4 @@
-"""Settings of remote topics kept as those of their source; the rules are in `policy/topic_configs.py`."""
+"""Settings of remote topics, kept equal to those of their source; `policy/topic_configs.py` has the rules."""
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -25,7 +25,7 @@ _NOT_ALLOWED = "TOPIC_AUTHORIZATION_FAILED"
 
 
 class Difference(NamedTuple):
-    """A setting whose value on either side is not the same, though it is meant to be."""
+    """A setting whose values on the two sides differ, though they should be the same."""
 
     name: str
     source: str | None
@@ -42,8 +42,8 @@ class _Pair(NamedTuple):
 def sync_topic_configs(config: FlowConfig, source: Cluster, target: Cluster) -> list[str]:
     """Give remote topics the settings of their source; return a sentence for each thing not done.
 
-    For a schedule: it blocks, and the next call tries again what this one could not do. It writes
-    nothing where nothing differs, and raises only where a cluster as a whole does not answer.
+    For a schedule: it blocks, and the next call retries what this one could not do. It writes nothing
+    if nothing differs, and raises only if a cluster as a whole does not answer.
     """
     left: list[str] = []
     for plans, unread in plan_topic_configs(config, source, target):
@@ -71,7 +71,7 @@ def compare_topic_configs(
 ) -> Iterator[tuple[dict[str, list[Difference]], list[str]]]:
     """Yield, for some hundred source topics at a time, what differs from their copies, and what is not known.
 
-    Only what is meant to be the same counts.
+    Only settings that should be the same count.
     """
     plan_pair = _planner(config)
     for pairs, unread in _read_pairs(config, source, target):
@@ -81,7 +81,7 @@ def compare_topic_configs(
 def compare_configs(
     config: FlowConfig, upstream: Sequence[ConfigEntry], downstream: Sequence[ConfigEntry]
 ) -> list[Difference]:
-    """Return what differs between a topic and its copy, though it is meant to be the same."""
+    """Return the settings that differ between a topic and its copy, though they should be the same."""
     pair = _Pair("", "", upstream, downstream)
     return _differences(pair, _planner(config)(pair))
 
@@ -124,7 +124,7 @@ def _differences(pair: _Pair, plan: Iterable[ConfigChange]) -> list[Difference]:
 def _change(
     config: FlowConfig, target: Cluster, plans: Mapping[str, Sequence[ConfigChange]]
 ) -> list[str]:
-    """Carry plans out. A topic is changed as a whole, and change by change where that is refused."""
+    """Apply plans. A topic is changed as a whole, or change by change if that is refused."""
     refused = patiently(partial(alter_configs, target, plans))
     single = {t: plans[t] for t, why in refused.items() if len(plans[t]) > 1 and _may_be_one(why)}
     left = [_unchanged(target, t, plans[t], why) for t, why in refused.items() if t not in single]

@@ -1,4 +1,4 @@
-"""What a flow keeps in step beside its data, a thread for each of MirrorMaker 2's connectors."""
+"""What a flow keeps in sync in addition to its data, with a thread for each MirrorMaker 2 connector."""
 
 from dataclasses import dataclass
 
@@ -15,7 +15,7 @@ from heliograph.wire.mirror_records import Checkpoint
 
 
 class TopicUpkeep(Schedule):
-    """Offset syncs, configurations and ACLs: the source connector's, beside refreshing topics."""
+    """Offset syncs, configurations and ACLs: the source connector's chores, except refreshing topics."""
 
     def __init__(self, config: FlowConfig) -> None:
         source, target = Cluster(config.source_admin), Cluster(config.target_admin)
@@ -61,7 +61,7 @@ class GroupUpkeep(Schedule):
         super().__init__(f"{config.flow} groups", chores, [source, target, self._checkpointer])
 
     def groups(self) -> list[GroupStatus]:
-        """Return the groups as of the last checkpoints. For any thread."""
+        """Return the groups as of the last checkpoints. Thread-safe."""
         skipped = self._group_sync.skipped
         return [
             GroupStatus(group, tuple(its.values()), skipped.get(group))
@@ -75,7 +75,7 @@ class GroupUpkeep(Schedule):
 
 
 class HeartbeatUpkeep(Schedule):
-    """Heartbeats: the heartbeat connector, which also beats for flows that copy nothing."""
+    """Heartbeats: the heartbeat connector, which also sends heartbeats for flows that copy nothing."""
 
     def __init__(self, config: FlowConfig) -> None:
         heart = Heart(config)

@@ -1,7 +1,7 @@
-"""Consumer groups of a cluster: which there are, what they have committed, committing for and deleting them.
+"""Consumer groups of a cluster: listing them, reading and committing their offsets, and deleting them.
 
-Each request holds many groups. A broker too old for that (before Kafka 3.0) answers for the first of
-them alone, and the others follow one by one.
+Each request holds many groups. A broker too old for that (before Kafka 3.0) answers only for the first of
+them, and the others follow one by one.
 """
 
 from collections.abc import Iterable, Mapping
@@ -29,7 +29,7 @@ _GROUP = 0
 _KEYS_PER_REQUEST = 1000
 _GROUPS_PER_REQUEST = 200
 _PARTITIONS_PER_COMMIT = 1000
-_NAMES_TOPICS = 9  # a later version of OffsetFetch and OffsetCommit knows topics by id alone
+_NAMES_TOPICS = 9  # a later version of OffsetFetch and OffsetCommit knows topics only by id
 _NO_GENERATION = -1
 _HAS_MEMBERS = "the group has active members"
 _WORDS: Final = {
@@ -91,7 +91,7 @@ def list_groups(cluster: Cluster) -> dict[str, GroupListing]:
 def find_coordinators(
     cluster: Cluster, groups: Iterable[str]
 ) -> tuple[dict[str, int], dict[str, KafkaFault]]:
-    """Return the broker that keeps each group, and why it is not known for the others."""
+    """Return the coordinator of each group, and why it is not known for the others."""
     found: dict[str, int] = {}
     unknown: dict[str, KafkaFault] = {}
     left = list(dict.fromkeys(groups))
@@ -114,7 +114,7 @@ def fetch_committed(
 ) -> tuple[dict[str, dict[TopicPartition, Committed]], dict[str, str]]:
     """Return what each group has committed, and why the others could not be read.
 
-    A group that does not exist has committed nothing. One whose coordinator is away is asked for
+    A group that does not exist has committed nothing. One whose coordinator is away is requested
     again until `within` is over.
     """
     read: dict[str, dict[TopicPartition, Committed]] = {}
@@ -147,7 +147,7 @@ def commit_offsets(
     offsets: Mapping[TopicPartition, Committed],
     within: timedelta = _PATIENCE,
 ) -> dict[TopicPartition, str]:
-    """Commit for a group that has no members, there or not; return why partitions were refused."""
+    """Commit for a group that has no members, even if it does not exist; return why partitions were refused."""
     refused: dict[TopicPartition, str] = {}
     left = dict(offsets)
 
@@ -174,7 +174,7 @@ def delete_groups(
 ) -> dict[str, str]:
     """Delete groups with all that they have committed; return why some were not.
 
-    One that is not there is as good as deleted.
+    One that does not exist counts as deleted.
     """
     refused: dict[str, str] = {}
     left = dict.fromkeys(groups)
@@ -203,7 +203,7 @@ def delete_groups(
 def _fetch(
     cluster: Cluster, groups: Iterable[str]
 ) -> dict[str, dict[TopicPartition, Committed] | KafkaFault]:
-    """Ask once, and return what was told of every group."""
+    """Ask once, and return the answer for every group."""
     coordinators, unknown = find_coordinators(cluster, groups)
     told: dict[str, dict[TopicPartition, Committed] | KafkaFault] = {**unknown}
     by_node: dict[int, list[str]] = {}
@@ -224,7 +224,7 @@ def _fetch(
 def _fetch_at(
     cluster: Cluster, node: int, groups: list[str]
 ) -> dict[str, dict[TopicPartition, Committed] | KafkaFault]:
-    """Return the offsets of these groups, or of the first alone."""
+    """Return the offsets of these groups, or of only the first."""
     spec = OffsetFetchRequest.OffsetFetchRequestGroup
     request = OffsetFetchRequest(
         group_id=groups[0],

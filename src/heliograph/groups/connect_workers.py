@@ -1,4 +1,4 @@
-"""The groups that workers of Kafka Connect form: who runs which tasks right now."""
+"""The groups that workers of Kafka Connect form: which worker runs which tasks right now."""
 
 from datetime import timedelta
 from typing import Any, Final
@@ -19,8 +19,8 @@ _UNKNOWN: Final = frozenset({"GROUP_ID_NOT_FOUND", "GROUP_AUTHORIZATION_FAILED"}
 def find_workers(cluster: Cluster, group: str, connector: str) -> list[str]:
     """Return the hosts of real Connect workers in a group that run tasks of a connector.
 
-    A worker that was killed is among them until its session ends. Where this client may not look, and
-    while the group shares its work out anew, there are none.
+    A worker that was killed is included until its session ends. The list is empty if this client may not
+    describe the group, and while the group rebalances.
     """
 
     def attempt() -> list[Any]:

@@ -1,6 +1,6 @@
-"""A consumer of a group: kafka-python's KafkaConsumer, as far as one that moves between clusters needs it.
+"""A consumer of a group: what a consumer that moves between clusters needs of kafka-python's KafkaConsumer.
 
-What is private to a cluster ends with `close`.
+`close` ends all that is private to a cluster.
 """
 
 import logging
@@ -28,14 +28,14 @@ log = logging.getLogger(__name__)
 SESSION_TIMEOUT: Final = "session_timeout_ms"
 _NO_RESET = "none"
 _CLOSING = timedelta(seconds=2)
-_METADATA_MAX_AGE = timedelta(seconds=30)  # a topic that is made later is found within this
+_METADATA_MAX_AGE = timedelta(seconds=30)  # a topic that is created later is found within this time
 
 # Any: kafka-python has no types, and its records go to the application as they are.
 Record = Any
 
 
 class Member:
-    """One KafkaConsumer of a group on one cluster; for one thread, as that one is."""
+    """One KafkaConsumer of a group on one cluster; for one thread, like KafkaConsumer itself."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class Member:
         *,
         within: timedelta,
     ) -> None:
-        """Connect, but join only when asked for records; ClusterUnreachable if nobody answers in time."""
+        """Connect, but join only when asked for records; ClusterUnreachable if no broker answers in time."""
         self.endpoint = endpoint
         self.group = group
         settings = {
@@ -68,14 +68,14 @@ class Member:
 
     @property
     def member_id(self) -> str:
-        """What the group knows it by, empty before it joined."""
+        """Its member id in the group, empty before it has joined."""
         return str(self._consumer.group_metadata().member_id or "")
 
     def assignment(self) -> set[TopicPartition]:
         return {_own(partition) for partition in self._consumer.assignment()}
 
     def consumed(self) -> dict[TopicPartition, int]:
-        """Return the next offset of every partition that records were handed out of, and is still ours."""
+        """Return the next offset of every partition that has returned records and is still assigned to us."""
         ours = self.assignment()
         return {p: offset for p, offset in list(self._consumed.items()) if p in ours}
 
@@ -101,7 +101,7 @@ class Member:
         return record
 
     def commit(self, offsets: Mapping[TopicPartition, int], within: timedelta) -> None:
-        """Commit; DeadlinePassed if the cluster does not answer, KafkaFault if the group went on without us."""
+        """Commit; DeadlinePassed if the cluster does not answer, KafkaFault if the group has rebalanced without us."""
         wanted = {
             ForeignPartition(p.topic, p.index): ForeignOffset(offset, "", -1)
             for p, offset in offsets.items()
@@ -115,22 +115,22 @@ class Member:
             raise DeadlinePassed(doing, within.total_seconds()) from exc
 
     def close(self) -> None:
-        """Leave the group, as far as the cluster can be told, without committing anything."""
+        """Leave the group, if the cluster can be reached, without committing anything."""
         self._consumer.close(autocommit=False, timeout_ms=_ms(_CLOSING))
 
     def _remember_join(self) -> None:
-        """Have kafka-python finish a join that it began.
+        """Make kafka-python finish a join that it began.
 
-        3.0.12 forgets it, for ever and without heartbeats, if a poll ends while a leader that joins again
-        because of new metadata has made its assignment and awaits the answer.
+        Version 3.0.12 forgets the join permanently, and sends no heartbeats, if a poll ends while a leader that
+        rejoins because of new metadata has made its assignment and awaits the answer.
         """
-        coordinator = self._consumer._coordinator  # noqa: SLF001 - nothing public tells, nor helps
+        coordinator = self._consumer._coordinator  # noqa: SLF001 - nothing public shows or fixes it
         if coordinator.rejoining and not coordinator.need_rejoin():
             coordinator.request_rejoin()
 
 
 def leave_group(cluster: Cluster, group: str, member_id: str) -> None:
-    """Take a member out of a group that it could not leave itself; nothing happens if it is not in it."""
+    """Remove a member from a group that it could not leave itself; no effect if it is not in the group."""
     found, _ = find_coordinators(cluster, [group])
     if group not in found:
         return
@@ -141,7 +141,7 @@ def leave_group(cluster: Cluster, group: str, member_id: str) -> None:
 
 
 def client_settings(endpoint: Endpoint) -> dict[str, Any]:
-    """Return how kafka-python reaches a cluster."""
+    """Return the settings with which kafka-python reaches a cluster."""
     settings: dict[str, Any] = {
         "bootstrap_servers": [f"{host}:{port}" for host, port in endpoint.bootstrap],
         "client_id": endpoint.client_id,
@@ -175,7 +175,7 @@ class _Tokens(AbstractTokenProvider):  # type: ignore[misc]  # kafka-python has 
 
 
 class _Anew(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python has no types
-    """Calls back when partitions were given out anew: each is read from what is committed, again."""
+    """Calls back when partitions were assigned again: each is read again from its committed offset."""
 
     def __init__(self, call: Callable[[], None]) -> None:
         self._call = call
@@ -189,7 +189,7 @@ class _Anew(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python ha
 
 @contextmanager
 def _positions(group: str, cluster: str) -> Iterator[None]:
-    """Turn kafka-python's word for a partition without a position into ours."""
+    """Turn kafka-python's error for a partition without a position into ours."""
     try:
         yield
     except foreign.NoOffsetForPartitionError as exc:

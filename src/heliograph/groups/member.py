@@ -1,8 +1,8 @@
-"""Membership of a group by Kafka's own classic protocol: one coordinator, one leader, generations.
+"""Membership of a group by Kafka's classic protocol: one coordinator, one leader, generations.
 
     FindCoordinator -> JoinGroup (waits for all) -> SyncGroup (waits for the leader) -> Heartbeat ...
 
-What members say of themselves and what the leader gives them are opaque here.
+The metadata of members and the assignments that the leader gives them are opaque here.
 """
 
 import threading
@@ -40,12 +40,12 @@ _MARGIN = timedelta(seconds=5)
 _LEAVE_PATIENCE = timedelta(seconds=5)
 _REJOIN = frozenset({REBALANCE_IN_PROGRESS, ILLEGAL_GENERATION})
 
-# Members by id with what they say of themselves, to what each of them is given.
+# From members by id with their metadata to members by id with their assignments.
 Assign = Callable[[dict[str, bytes]], dict[str, bytes]]
 
 
 class MemberLost(MirrorError):
-    """The group went on without this member, and what it had may be another's by now."""
+    """The group continued without this member, and its work may belong to another member by now."""
 
     def __init__(self, group_id: str) -> None:
         super().__init__(group_id)
@@ -87,7 +87,7 @@ class Joined:
 
 
 class Member:
-    """One member of a group. `join` is for one thread; the rest may be called beside it by others."""
+    """One member of a group. `join` is for one thread; other threads may call the rest at the same time."""
 
     def __init__(
         self,
@@ -101,7 +101,7 @@ class Member:
         self.group_id = group_id
         self._session_timeout = session_timeout
         self._rebalance_timeout = rebalance_timeout
-        # A JoinGroup is held back by the broker, and with it all that comes after on its connection.
+        # The broker holds back a JoinGroup, and with it all later requests on its connection.
         self._joins = _Coordinator(endpoint, group_id, rebalance_timeout + _MARGIN)
         self._beats = _Coordinator(endpoint, group_id, max(heartbeat_interval, session_timeout / 2))
         self._identity = (_NOBODY, _NO_GENERATION)
@@ -113,10 +113,10 @@ class Member:
         return self._identity[0]
 
     def join(self, metadata: bytes, assign: Assign) -> Joined:
-        """Join the next generation, and return when all of it is there and was given its part.
+        """Join the next generation, and return when all its members have joined and have their assignments.
 
-        `assign` is called where this member leads. MemberLost is raised where the group has removed
-        this member meanwhile: `metadata` may then no longer be true. ForeignGroup is raised where the
+        `assign` is called if this member is the leader. MemberLost is raised if the group has removed
+        this member meanwhile: `metadata` may then no longer be true. ForeignGroup is raised if the
         others speak another protocol.
         """
         return patiently(
@@ -124,9 +124,9 @@ class Member:
         )
 
     def heartbeat(self) -> bool:
-        """Tell that this member lives; return False if it must join again, raise MemberLost if it is out.
+        """Send a heartbeat; return False if this member must join again, raise MemberLost if it was removed.
 
-        Any answer says that the coordinator knows us; a KafkaFault says that there was none.
+        Any answer means that the coordinator knows us; a KafkaFault means that there was none.
         """
         with self._beating:
             member_id, generation = identity = self._identity
@@ -139,7 +139,7 @@ class Member:
                 group_instance_id=None,
             )
             code = self._beats.call(request, newest=4).error_code
-            if identity != self._identity:  # joined meanwhile: the answer is to an old question
+            if identity != self._identity:  # joined meanwhile: the answer is to an old request
                 return True
             if code == UNKNOWN_MEMBER_ID:
                 self.forget()
@@ -149,14 +149,14 @@ class Member:
             return not code
 
     def forget(self) -> None:
-        """Be nobody: the next join is that of a new member."""
+        """Drop the member id: the next join is that of a new member."""
         self._identity = (_NOBODY, _NO_GENERATION)
 
     def leave(self) -> None:
-        """Leave the group for good, so that the others need not wait for the session to time out.
+        """Leave the group permanently, so that the others need not wait for the session to time out.
 
-        A join that is under way in another thread ends with MemberLost. Should it have succeeded at
-        the last moment, leave once more.
+        A join in progress in another thread ends with MemberLost. If it succeeded at the last moment,
+        leave once more.
         """
         self._closed.set()
         member_id = self.member_id
@@ -235,7 +235,7 @@ class Member:
 
 
 class _Coordinator:
-    """A connection to the broker that keeps a group, wherever that is now."""
+    """A connection to the coordinator of a group, whichever broker that is now."""
 
     def __init__(self, endpoint: Endpoint, group_id: str, within: timedelta) -> None:
         self._cluster = Cluster(endpoint)
@@ -248,7 +248,7 @@ class _Coordinator:
         return self._cluster.endpoint.cluster
 
     def call(self, request: Any, newest: int) -> Any:
-        """Ask once; a coordinator that is away or no longer it is looked up anew the next time."""
+        """Ask once; a coordinator that is away or has changed is looked up again the next time."""
         if self._node is None:
             self._node = self._find()
         node, self._node = self._node, None

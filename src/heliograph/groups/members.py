@@ -1,4 +1,4 @@
-"""Who is in a consumer group, and which partitions each has: by the classic protocol and the newer one."""
+"""The members of a consumer group and the partitions of each: by the classic protocol and the newer one."""
 
 from contextlib import suppress
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ _RESPONSE_HEADER = 5  # the correlation, and no tagged fields
 
 @dataclass(frozen=True, slots=True)
 class GroupMember:
-    """A member; one that is no consumer, such as a Connect worker, has no partitions here."""
+    """A member; one that is not a consumer, such as a Connect worker, has no partitions here."""
 
     member_id: str
     client_id: str
@@ -29,7 +29,7 @@ class GroupMember:
 
 
 def describe_members(cluster: Cluster, listed: GroupListing) -> list[GroupMember]:
-    """Return the members of a group; one that is neither of consumers nor classic shows none."""
+    """Return the members of a group; one that is neither a consumer group nor classic shows none."""
     ask = _ask_newer if listed.kind.lower() == _NEWER else _ask_classic
 
     def attempt() -> list[GroupMember]:
@@ -78,7 +78,7 @@ def _ask_newer(cluster: Cluster, node: int, group: str) -> list[GroupMember]:
 
 
 def _check(group: str, code: int) -> None:
-    if code not in (0, GROUP_ID_NOT_FOUND):  # gone since it was listed: nobody is in it
+    if code not in (0, GROUP_ID_NOT_FOUND):  # deleted since it was listed: it has no members
         raise fault_for(f"describe group {group}", code)
 
 

@@ -1,7 +1,7 @@
-"""What takes time, in threads of its own: a loop that must not wait starts it here and hears of its end.
+"""Background threads for work that takes time: a loop that must not wait starts it here and is notified when it ends.
 
-Connecting takes seconds where a broker is away, so each errand has a thread: one that hangs holds up no other. They are
-few: a connection per broker, a look at the leaders now and then.
+Connecting takes seconds when a broker is away, so each errand has a thread: one that hangs delays no other. There are
+few errands: one connection per broker, and a leader lookup now and then.
 """
 
 import logging
@@ -26,13 +26,13 @@ _PAUSE = 0.5  # seconds between two tries to reach a broker
 _TRIES = (
     timedelta(seconds=3),
     timedelta(seconds=15),
-)  # for a look at the leaders; the second asks another broker
+)  # for a leader lookup; the second try asks another broker
 _OTHER = 5.0  # seconds after which another broker is asked for leaders: one that is cut off knows old ones
-_FRESH = 0.3  # seconds that leaders are taken from the last answer: several ask while a connection is being made
+_FRESH = 0.3  # seconds for which the last answer is reused: several callers ask while a connection is opened
 
 
 class Errand(Generic[T]):
-    """Something under way in a thread; `result` holds once `is_over`."""
+    """A piece of work that runs in a thread; `result` is valid once `is_over` is set."""
 
     def __init__(self) -> None:
         self.is_over = False
@@ -40,15 +40,15 @@ class Errand(Generic[T]):
         self._error: Exception | None = None
 
     def run(self, work: Callable[[], T]) -> None:
-        """Do it. Called once, in its thread; what it raises is raised by `result`."""
+        """Do the work. Called once, in its thread; `result` raises what the work raises."""
         try:
             self._result = work()
-        except Exception as exc:  # noqa: BLE001 - the edge of a thread: the loop gets it
+        except Exception as exc:  # noqa: BLE001 - the edge of a thread: `result` raises it
             self._error = exc
         self.is_over = True
 
     def result(self) -> T:
-        """Return what came of it, or raise what went wrong."""
+        """Return the result of the work, or raise its error."""
         assert self.is_over, "its end is told by the bell"
         if self._error is not None:
             raise self._error
@@ -56,7 +56,7 @@ class Errand(Generic[T]):
 
 
 class Bell:
-    """A descriptor that becomes readable when an errand has ended, to be polled with all others."""
+    """A descriptor that becomes readable when an errand has ended; the loop polls it with all others."""
 
     def __init__(self) -> None:
         self._descriptor = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
@@ -83,7 +83,7 @@ class Bell:
                 os.eventfd_write(self._descriptor, 1)
 
     def silence(self) -> None:
-        """Take note that it rang; before looking at what has ended."""
+        """Clear the signal. Call this before looking at which errands have ended."""
         with suppress(BlockingIOError):
             os.eventfd_read(self._descriptor)
 
@@ -94,7 +94,7 @@ class Bell:
 
 
 class Background:
-    """The brokers of a cluster for a loop that does not wait: connections and leaders come when they are there."""
+    """The brokers of a cluster for a loop that does not wait: returns None until a connection or leader is known."""
 
     def __init__(self, endpoint: Endpoint, bell: Bell) -> None:
         self.endpoint = endpoint
@@ -102,7 +102,7 @@ class Background:
         self._channels: dict[tuple[int, int], Channel] = {}
         self._opening: dict[tuple[int, int], Errand[Channel]] = {}
         self._not_before: dict[tuple[int, int], float] = {}
-        self._metadata = Cluster(endpoint)  # the describing thread's alone, while there is one
+        self._metadata = Cluster(endpoint)  # used only by the describing thread, while there is one
         self._addresses: dict[int, tuple[str, int]] = {}
         self._describing: tuple[frozenset[str], Errand[Described]] | None = None
         self._known: tuple[frozenset[str], Described, float] | None = None
@@ -110,7 +110,7 @@ class Background:
         self._closed = False
 
     def channel(self, node: int, number: int = 0) -> Channel | None:
-        """Return the open channel to a broker, None while it is being opened; raise KafkaFault where that failed."""
+        """Return the open channel to a broker, None while it is being opened; raise KafkaFault if that failed."""
         key = node, number
         channel = self._channels.get(key)
         if channel is not None:
@@ -128,7 +128,7 @@ class Background:
         return channel
 
     def describe_each(self, names: Iterable[str]) -> Described | None:
-        """Return what is known of the topics named, None while they are asked for; raise where the cluster does not answer."""
+        """Return the named topics, None while the request is pending; raise if the cluster does not answer."""
         wanted = frozenset(names)
         if self._describing is not None:
             asked, errand = self._describing
@@ -151,7 +151,7 @@ class Background:
             self._not_before[node, number] = 0.0
 
     def close(self) -> None:
-        """Close what is open; what is still being opened is closed when it is there."""
+        """Close all channels; a channel that is still being opened is closed once it is open."""
         self._closed = True
         for key in list(self._channels):
             self.drop(*key)
@@ -184,7 +184,7 @@ class Background:
         return found
 
     def _describe(self, names: frozenset[str]) -> Described:
-        """Ask for topics, now and then another broker; one that has gone silent holds up the look for a moment only."""
+        """Describe topics, now and then at another broker; a broker that has gone silent delays this only briefly."""
         if time.monotonic() > self._other_at:
             self._metadata.ask_another()
             self._other_at = time.monotonic() + _OTHER
@@ -204,7 +204,7 @@ class Background:
 
 
 def _close_when_open(errand: Errand[Channel]) -> None:
-    """Close a channel that nobody waits for any more."""
+    """Close a channel that nothing waits for any more."""
     if errand.is_over:
         with suppress(MirrorError, OSError):
             errand.result().close()

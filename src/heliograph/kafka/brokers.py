@@ -1,4 +1,4 @@
-"""The brokers of one cluster, as fetch and produce need them: by a loop that does not wait, or by one that may."""
+"""The brokers of one cluster as fetch and produce need them, in a loop that does not wait or in one that may."""
 
 import select
 from collections.abc import Iterable, Mapping
@@ -10,7 +10,7 @@ from heliograph.net.transport import Channel
 
 
 class Brokers(Protocol):
-    """Connections and leaders. A `Cluster` waits for both; `Background` never does, and returns None meanwhile."""
+    """Connections and leaders. A `Cluster` waits for both; `Background` never waits and returns None meanwhile."""
 
     @property
     def endpoint(self) -> Endpoint: ...
@@ -18,18 +18,18 @@ class Brokers(Protocol):
     def channel(self, node: int, number: int = 0) -> Channel | None:
         """Return the open channel to a broker; raise KafkaFault if it could not be opened.
 
-        Channels to one broker with other numbers are other connections.
+        Each `number` is a separate connection to that broker.
         """
 
     def describe_each(self, names: Iterable[str]) -> Described | None:
-        """Return the topics named, as the cluster describes them now, and why it does not describe others."""
+        """Return the named topics as the cluster describes them now, and why it does not describe others."""
 
     def drop(self, node: int, number: int = 0) -> None:
         """Forget the channel to a broker, after an error on it."""
 
 
 def await_any(interest: Mapping[int, int], timeout: float) -> set[int]:
-    """Return the descriptors with an event of those that are waited for; none after `timeout` seconds."""
+    """Return the descriptors that have one of their events; none after `timeout` seconds."""
     poll = select.poll()
     for descriptor, events in interest.items():
         poll.register(descriptor, events)

@@ -1,7 +1,7 @@
-"""Records of one partition for somebody to look at: some of them, quickly, and never too many bytes.
+"""Records of one partition for a person to look at: some of them, quickly, and never too many bytes.
 
 What a read_committed consumer would not see is not shown. A batch that cannot be unpacked, or that holds
-too much, is told of and passed over, so that one can look at what lies behind it.
+too much, is reported and skipped, so that the records after it can be shown.
 """
 
 import time
@@ -30,7 +30,7 @@ SHOWN_BYTES: Final = 4 << 20
 _UNPACKED_BYTES: Final = 64 << 20
 _BATCH_BYTES: Final = 8 << 20
 _BATCH_RECORDS: Final = 100_000
-_RECORD_BYTES: Final = 150  # what a record takes in memory beside its body
+_RECORD_BYTES: Final = 150  # memory that a record takes in addition to its body
 _FETCH_BYTES: Final = 512 << 10
 _READING: Final = timedelta(seconds=3)
 _PATIENCE: Final = timedelta(seconds=2)
@@ -39,7 +39,7 @@ _GROWTH: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class Excerpt:
-    """Some records of a partition that goes from `start` to `end`; more begin at `next_offset`."""
+    """Some records of a partition that spans `start` to `end`; more begin at `next_offset`."""
 
     start: int
     end: int
@@ -54,7 +54,7 @@ class _Piece(NamedTuple):
 
 
 class Browser:
-    """Looks into one partition, once; it stops early when it has fetched or waited for enough."""
+    """A single look into one partition; it stops early once it has fetched or waited enough."""
 
     def __init__(self, cluster: Cluster, partition: TopicPartition) -> None:
         """Find out where the partition begins and ends, for a read_committed consumer."""
@@ -69,12 +69,12 @@ class Browser:
         self.end = self._ask(LATEST)
 
     def read_since(self, timestamp_ms: int, most: int) -> Excerpt:
-        """Return records from the first that is not older than that on."""
+        """Return records from the first one on that is not older than `timestamp_ms`."""
         found = self._ask(timestamp_ms)
         return self.read_from(self.end if found < 0 else found, most)
 
     def read_from(self, offset: int, most: int) -> Excerpt:
-        """Return at most so many records from an offset on, or from the nearest that there is."""
+        """Return at most `most` records from `offset` on, or from the nearest offset that exists."""
         first = position = min(max(offset, self.start), self.end)
         found: list[RawRecord] = []
         while position < self.end and len(found) < most and not self._is_spent:
@@ -87,14 +87,14 @@ class Browser:
         return self._excerpt(shown, min(position, self.end))
 
     def read_last(self, most: int) -> Excerpt:
-        """Return the last records, at most so many; the older ones are left out where all is too much."""
+        """Return the last records, at most `most`; the older ones are left out if all of them are too much."""
         found: list[RawRecord] = []
         first = position = self.end
         width = 1
         while first > self.start and len(found) < most and not self._is_spent:
             begin = max(self.start, first - width)
             piece = self._read(begin, first)
-            if piece.position < first:  # it does not reach up to what was found before
+            if piece.position < first:  # it does not reach the records found before
                 if not found:
                     found, position = piece.records, piece.position
                 break
@@ -113,7 +113,7 @@ class Browser:
         return self._unpacked >= _UNPACKED_BYTES or time.monotonic() > self._deadline
 
     def _read(self, begin: int, end: int) -> _Piece:
-        """Return all before `end` that is at or in one batch with `begin`, and how far that is."""
+        """Return the records before `end`, from the batch that holds `begin` on, and how far they reach."""
         found: list[RawRecord] = []
         position = begin
         while position < end and (position == begin or not self._is_spent):
@@ -172,7 +172,7 @@ class Browser:
         return unpacked
 
     def _ask_leader(self, offset: int) -> Any:
-        """Return what the leader says of the partition; Any, as kafka-python has no types."""
+        """Return the leader's answer for the partition; Any, because kafka-python has no types."""
         if self._leader == NO_LEADER:
             self._leader = self._find_leader()
         spec = FetchRequest.FetchTopic
@@ -216,7 +216,7 @@ class Browser:
 
 
 def _fitting(records: Iterable[RawRecord]) -> Iterator[RawRecord]:
-    """Yield the first one, and more while all together are not too many bytes."""
+    """Yield the first record, and more while they are not too many bytes together."""
     total = 0
     for record in records:
         total += len(record.body)

@@ -23,10 +23,10 @@ from heliograph.net.transport import Channel
 T = TypeVar("T")
 
 NO_LEADER = -1
-_SLOW = 2.0  # seconds after which a connection that fails was swallowed, and not refused
+_SLOW = 2.0  # seconds; a connection that fails later than this was dropped silently, not refused
 _AWAY = 10.0
 _SILENT = 120.0
-_UNTOLD = 1000  # partitions that a broker may not have heard of while a topic grows
+_UNTOLD = 1000  # partitions that a broker may not know yet while a topic grows
 FOREVER = timedelta(days=36_500)
 
 
@@ -34,7 +34,7 @@ FOREVER = timedelta(days=36_500)
 class Topic:
     """A topic as the cluster describes it; `leaders[i]` leads partition i, or is NO_LEADER.
 
-    `in_sync[i]` is how many of its replicas are in sync, `epochs[i]` the number of its leadership: which of two answers is newer.
+    `in_sync[i]` is the number of its in-sync replicas. `epochs[i]` is its leader epoch: it tells which answer is newer.
     """
 
     name: str
@@ -45,11 +45,11 @@ class Topic:
     epochs: tuple[int, ...] = ()
 
     def epoch_of(self, index: int) -> int:
-        """Return the number of a partition's leadership; -1 from a broker that does not tell it."""
+        """Return a partition's leader epoch; -1 if the broker does not report it."""
         return self.epochs[index] if index < len(self.epochs) else -1
 
     def leads(self, index: int) -> bool:
-        """Whether there is a partition `index`, and it has a leader."""
+        """Whether partition `index` exists and has a leader."""
         return index < len(self.leaders) and self.leaders[index] != NO_LEADER
 
     @property
@@ -58,13 +58,13 @@ class Topic:
 
 
 class Described(NamedTuple):
-    """The topics of a question that exist, and why nothing is said of others."""
+    """The requested topics that exist, and why others could not be described."""
 
     found: Mapping[str, Topic]
     refused: Mapping[str, KafkaFault]
 
     def why_waiting(self, partition: TopicPartition) -> str:
-        """Return why nobody is at work on a partition: most likely it has no leader."""
+        """Return why nothing is done for a partition: most likely it has no leader."""
         refusal = self.refused.get(partition.topic)
         return str(refusal) if refusal is not None else f"{partition} has no leader"
 
@@ -78,18 +78,18 @@ class Cluster:
     """Channels and metadata of one cluster; owned by one thread at a time."""
 
     def __init__(self, endpoint: Endpoint, within: timedelta = FOREVER) -> None:
-        """Take how to reach it, and the time for all its answers together: DeadlinePassed after that."""
+        """Take the endpoint, and the time for all answers together: DeadlinePassed after that."""
         self.endpoint = endpoint
         self.hurry(within)
         self._channels: dict[tuple[int, int], Channel] = {}
         self._anyone: Channel | None = None
-        self._silent: dict[tuple[str, int], float] = {}  # since when addresses have not answered
+        self._silent: dict[tuple[str, int], float] = {}  # when addresses last failed to answer
         self._addresses: dict[int, tuple[str, int]] = {}
         self._cluster_id = ""
         self._away: dict[int, tuple[float, KafkaFault]] = {}
 
     def hurry(self, within: timedelta) -> None:
-        """Give all answers from now on that much time together."""
+        """Limit the total time of all answers from now on to `within`."""
         self._within = within
         self._deadline = time.monotonic() + within.total_seconds()
 
@@ -99,7 +99,7 @@ class Cluster:
         self._leave_anyone()
 
     def channel(self, node: int, number: int = 0) -> Channel:
-        """Return the open channel to broker `node`, connecting if there is none; each `number` has one of its own."""
+        """Return the open channel to broker `node`, connecting if there is none; each `number` is a separate one."""
         channel = self._channels.get((node, number))
         if channel is None:
             if node not in self._addresses:
@@ -119,7 +119,7 @@ class Cluster:
         return channel
 
     def _refuse_away(self, node: int) -> None:
-        """Raise at once for a broker that swallowed a connection a moment ago: each further try would wait as long."""
+        """Raise at once for a broker that silently dropped a connection just now: a further try would wait as long."""
         until, fault = self._away.get(node, (0.0, None))
         if fault is not None and time.monotonic() < until:
             raise KafkaFault(fault.doing, fault.error, retriable=True)
@@ -131,7 +131,7 @@ class Cluster:
             channel.close()
 
     def call(self, request: Any, node: int | None = None, newest: int | None = None) -> Any:
-        """Send `request` to broker `node`, or to whichever answers, and return the response."""
+        """Send `request` to broker `node`, or to any broker that answers, and return the response."""
         if node is None:
             return self._call_anyone(request, newest)
         channel = self.channel(node)
@@ -149,18 +149,18 @@ class Cluster:
         return sorted(self._addresses)
 
     def addresses(self) -> dict[int, tuple[str, int]]:
-        """Return where the brokers are, as of the last description."""
+        """Return the addresses of the brokers, as of the last `describe`."""
         return dict(self._addresses)
 
     def describe(self, names: Iterable[str] | None = None) -> dict[str, Topic]:
-        """Return the topics named, or all; a topic that does not exist is left out. Raises what one was refused for."""
+        """Return the named topics, or all, without those that do not exist. Raises the error of a refused topic."""
         described = self.describe_each(names)
         for refusal in described.refused.values():
             raise refusal
         return dict(described.found)
 
     def describe_each(self, names: Iterable[str] | None, node: int | None = None) -> Described:
-        """Do as `describe`, for as many topics as the cluster, or broker `node`, describes; raises only if it does not answer."""
+        """Do as `describe`, for what the cluster, or broker `node`, describes; raise only if it does not answer."""
         wanted = (
             None if names is None else [MetadataRequest.MetadataRequestTopic(name=n) for n in names]
         )
@@ -171,19 +171,19 @@ class Cluster:
             self._addresses = {b.node_id: (b.host, b.port) for b in response.brokers}
             self._cluster_id = response.cluster_id or ""
             told = [t for t in response.topics if t.error_code not in LOST_TOPIC]
-            # A topic whose leaders are being elected has an error, too, and its partitions listed.
+            # A topic whose leaders are being elected has an error, too, but lists its partitions.
             found = {t.name: _topic(t) for t in told if t.partitions or not t.error_code}
             refused = {t.name: t.error_code for t in told if t.name not in found}
         doing = f"describe topic %s of {self.endpoint.cluster}"
         return Described(found, {n: fault_for(doing % n, code) for n, code in refused.items()})
 
     def cluster_id(self) -> str:
-        """Return the id that the cluster gave itself."""
+        """Return the id of the cluster."""
         self.describe(())
         return self._cluster_id
 
     def ask_another(self) -> None:
-        """Put the next question to another broker, because what this one knows may be old."""
+        """Send the next request to another broker, because the metadata of this one may be outdated."""
         self._leave_anyone()
 
     def _call_anyone(self, request: Any, newest: int | None) -> Any:
@@ -230,7 +230,7 @@ class Cluster:
             channel.wait_up_to(self._left())
 
     def _candidates(self) -> list[tuple[str, int]]:
-        """Return whom to ask, in this order: any broker, and last those that did not answer a while ago."""
+        """Return the addresses to ask, in this order: any broker, and last those that recently did not answer."""
         known = list(self._addresses.values())
         random.shuffle(known)
         since = time.monotonic() - _SILENT
@@ -258,7 +258,7 @@ def _topic(found: Any) -> Topic:
 def open_channel(
     endpoint: Endpoint, host: str, port: int, within: timedelta | None = None
 ) -> Channel:
-    """Connect to a broker, and log in; what goes wrong with it, nonsense included, may pass."""
+    """Connect to a broker and log in; network errors and invalid answers are raised as retriable."""
     doing = f"connect to {endpoint.cluster} at {host}:{port}"
     try:
         with network_faults(doing):
@@ -272,7 +272,7 @@ def open_channel(
 
 
 def ask_cluster_id(endpoint: Endpoint) -> str:
-    """Return the id of a cluster, over a connection of its own."""
+    """Return the id of a cluster, over a separate connection."""
     with closing(Cluster(endpoint)) as cluster:
         return cluster.cluster_id()
 
@@ -284,7 +284,7 @@ def patiently(
     first_pause: timedelta = timedelta(milliseconds=50),
     sleep: Callable[[float], None] = time.sleep,
 ) -> T:
-    """Return `attempt()`, repeating it while it fails in a way that may pass, until `within` is over."""
+    """Return `attempt()`, repeating it while it fails with a retriable error, until `within` is over."""
     deadline = time.monotonic() + within.total_seconds()
     pause = first_pause.total_seconds()
     while True:

@@ -1,14 +1,14 @@
-"""Fetching raw batches: one fetch session (KIP-227) per leader, one request in flight on each. Nothing here waits but `ready`.
+"""Fetching raw batches: one fetch session (KIP-227) per leader, one request in flight on each. Only `ready` waits.
 
-A broker answers one request of a connection after the other, and one without news after some seconds. Partitions that
-come meanwhile are asked for in a session with the number 1, over a connection of its own and with a short wait, until
-the first session is free and takes them. What the second one still brings of them then is left out.
+A broker answers the requests of a connection in order, and one without new records only after some seconds. Partitions
+that are added meanwhile are fetched in a session with the number 1, over a separate connection and with a short wait,
+until the first session is free and takes them over. What the second session still returns for them then is left out.
 
-The layout of both messages is in wire/fetch_response.py. By id, a topic that was deleted and made again is an error
-instead of somebody else's records under the old name.
+The layout of both messages is in wire/fetch_response.py. With topic ids, a topic that was deleted and recreated is an
+error, instead of the new topic's records under the old name.
 
-With the leader epoch of the last record that was read (KIP-320), a broker whose log does not go on from there
-says where it parted, in tag 0, instead of sending other records from the same offsets.
+Requests carry the leader epoch of the last record that was read (KIP-320). A broker whose log does not continue from
+there says where it diverges, in tag 0, instead of sending other records from the same offsets.
 """
 
 import struct
@@ -35,9 +35,9 @@ READ_COMMITTED = 1
 _REQUEST = struct.Struct(">iiiibii")
 _PARTITION = struct.Struct(">iiqiqib")
 _I32 = struct.Struct(">i")
-_SHORT = timedelta(milliseconds=50)  # that a broker waits for news in a session with the number 1
-_DISTRUST = 5.0  # seconds that a broker is not asked again after an answer that makes no sense
-_NONE = write_uvarint(1)  # an array without members
+_SHORT = timedelta(milliseconds=50)  # a broker's wait for records in a session with the number 1
+_DISTRUST = 5.0  # seconds until a broker is asked again after an invalid answer
+_NONE = write_uvarint(1)  # an empty array
 
 
 class Response(NamedTuple):
@@ -47,9 +47,9 @@ class Response(NamedTuple):
 
 @dataclass(slots=True)
 class Subject:
-    """One partition being fetched: `position` is the next offset, `epoch` the leader's of the record before.
+    """One partition being fetched: `position` is the next offset, `epoch` the leader epoch of the record before.
 
-    `term` is the number of the leadership that it was placed by.
+    `term` is the leader epoch by which it was placed.
     """
 
     slot: int
@@ -84,7 +84,7 @@ class Session:
         return self.asked_at is not None
 
     def key_of(self, subject: Subject) -> tuple[bytes, int]:
-        """Return what the broker knows a partition by: one that is asked for again is the same, whatever its slot."""
+        """Return the broker's key of a partition: one that is fetched again has the same key, whatever its slot."""
         return _topic_key(self.version, subject), subject.partition.index
 
     def keep(self, frame: memoryview) -> None:
@@ -139,7 +139,7 @@ class Fetcher:
                     del self._by_key[key, subject.partition.index]
 
     def pause(self, slot: int) -> None:
-        """Ask for no more of a partition until `resume`; what is on its way still comes."""
+        """Request no more of a partition until `resume`; what is on its way is dropped, and requested again then."""
         subject = self._subjects.get(slot)
         if subject is not None and slot not in self._paused:
             self._paused.add(slot)
@@ -148,13 +148,13 @@ class Fetcher:
                 self._homeless.discard(slot)
 
     def resume(self, slot: int) -> None:
-        """Go on asking for a partition, from where it was."""
+        """Fetch a partition again, from where it was."""
         if slot in self._paused:
             self._paused.discard(slot)
             self._homeless.add(slot)
 
     def moved(self, slot: int, position: int, epoch: int = -1) -> None:
-        """Say that the next offset wanted of `slot` is `position`, after a record of leader epoch `epoch`."""
+        """Set the next offset to fetch of `slot` to `position`, after a record of leader epoch `epoch`."""
         subject = self._subjects.get(slot)
         if subject is None:
             return
@@ -165,11 +165,11 @@ class Fetcher:
             return
         session.fresh.add(slot)
         if not session.session_id:
-            # Without a session a broker fills its answer in the order of the question: whoever had data comes last.
+            # Without a session a broker fills its answer in the order of the request: one that had data goes last.
             session.subjects[slot] = session.subjects.pop(slot)
 
     def lost_leader(self, slots: Iterable[int]) -> None:
-        """Say that these partitions must be looked up again."""
+        """Note that the leaders of these partitions must be looked up again."""
         for slot in slots:
             if slot in self._subjects:
                 self._leave(self._subjects[slot])
@@ -183,7 +183,7 @@ class Fetcher:
 
     @property
     def homeless(self) -> bool:
-        """Whether some partition has no leader that is being asked."""
+        """Whether some partition is not being fetched from a leader."""
         return bool(self._homeless - self._paused)
 
     @property
@@ -192,9 +192,9 @@ class Fetcher:
         return any(session.waiting for session in self._sessions.values())
 
     def place(self) -> dict[int, str] | None:
-        """Give every homeless partition to its leader's session; return why some are still without, by slot.
+        """Assign every homeless partition to its leader's session; return why some still have none, by slot.
 
-        None where that is not known yet. Raises the cluster as a whole does not answer.
+        None if that is not known yet. Raises if the cluster as a whole does not answer.
         """
         homeless = [self._subjects[slot] for slot in sorted(self._homeless - self._paused)]
         described = self._brokers.describe_each({s.partition.topic for s in homeless})
@@ -220,7 +220,7 @@ class Fetcher:
         """Return the broker to ask for a partition, or why there is none."""
         topic, index = described.found.get(subject.partition.topic), subject.partition.index
         if topic is None and self._sessions:
-            # Gone or forbidden: any broker will say so in a fetch response, which is where it is dealt with.
+            # Deleted or forbidden: any broker says so in a fetch response, which is where it is handled.
             return next(iter(self._sessions))[0]
         if topic is None or not topic.leads(index):
             refusal = described.refused.get(subject.partition.topic)
@@ -231,9 +231,9 @@ class Fetcher:
         return topic.leaders[index]
 
     def follow_leaders(self) -> bool:
-        """Leave partitions whose leader is another one by now, and has not said so; return whether that is known.
+        """Leave partitions whose leader has changed while the old one has not said so; return whether that is known.
 
-        A broker that is cut off from its cluster goes on answering, and has nothing new for ever.
+        A broker that is cut off from its cluster continues to answer, but never has new records.
         """
         placed = [s for s in self._subjects.values() if s.session is not None]
         described = self._brokers.describe_each({s.partition.topic for s in placed})
@@ -274,14 +274,14 @@ class Fetcher:
         }
 
     def is_ready(self) -> bool:
-        """Whether something can be had that `poll` would not tell of."""
+        """Whether data is available that `poll` would not report."""
         return any(s.waiting and s.channel.pending() for s in self._sessions.values())
 
     def collect(self, readable: Container[int], room: Room = no_room) -> list[Session]:
-        """Receive and send what can be; return the sessions of which a whole response is there, to be taken.
+        """Receive and send what is possible; return the sessions with a whole response, for `take`.
 
-        A response is received into what `room` offers for its size, or else into memory of its own. Without a `room`
-        it holds until that broker's next response is received.
+        A response is received into what `room` offers for its size, or else into a separate buffer. Without a `room`
+        it is valid until that broker's next response is received.
         """
         whole = []
         for session in list(self._sessions.values()):
@@ -307,7 +307,7 @@ class Fetcher:
         return whole
 
     def ready(self, timeout: float) -> list[Session]:
-        """Wait for a whole response; return the sessions that have one. With nothing asked there is nothing to wait for."""
+        """Wait for a whole response; return the sessions that have one. Returns at once if no request is in flight."""
         until = time.monotonic() + timeout
         while self.asking:
             left = 0.0 if self.is_ready() else max(until - time.monotonic(), 0.0)
@@ -317,7 +317,7 @@ class Fetcher:
         return []
 
     def take(self, session: Session) -> Response | None:
-        """Return a session's response, or None where the session was lost, or ended over an answer that makes no sense."""
+        """Return a session's response, or None if the session was lost, or was ended because of an invalid answer."""
         buffer, session.frame, session.asked_at = session.frame, None, None
         assert buffer is not None, "a session is taken when it is whole"
         try:
@@ -342,7 +342,7 @@ class Fetcher:
         self._by_key.clear()
 
     def _open(self, node: int) -> Session | str | None:
-        """Return the session with a broker; None while the connection is being made, or why there is none."""
+        """Return the session with a broker; None while the connection is being opened, or why there is none."""
         number = 0
         session = self._sessions.get((node, number))
         if session is not None and session.waiting:
@@ -375,7 +375,7 @@ class Fetcher:
         session.forgotten.pop(session.key_of(subject), None)
 
     def _gather(self, session: Session) -> None:
-        """Have a session take over what came to its broker while it was not free."""
+        """Move the partitions that were added for a session's broker while it was busy to that session."""
         beside = self._sessions.get((session.node, 1))
         for subject in list(beside.subjects.values()) if beside is not None else ():
             self._leave(subject)
@@ -443,7 +443,7 @@ class Fetcher:
         if not error:
             session.epoch = session.epoch % 0x7FFFFFFF + 1 if session_id else 0
             session.session_id = session_id
-        # What is fresh was not asked for yet: an answer for its partition is to a slot that had it before.
+        # Fresh subjects were not requested yet: an answer for their partition is for a slot that had it before.
         subjects, fresh = session.subjects, session.fresh
         return error, [s for s in sections if s.slot in subjects and s.slot not in fresh]
 

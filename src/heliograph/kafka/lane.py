@@ -1,4 +1,4 @@
-"""What is on its way to one remote partition, and what its broker said of it."""
+"""The batches on their way to one remote partition, and the answers of its broker."""
 
 import time
 from collections import deque
@@ -11,14 +11,14 @@ from heliograph.model import TopicPartition
 from heliograph.net.transport import Part
 
 _MAX_REQUEST_BYTES = 8 << 20
-_KNOWN_FOR = 5.0  # seconds after an answer for which a broker surely knows the producer
+_KNOWN_FOR = 5.0  # seconds after an answer during which a broker certainly knows the producer
 
 
 @dataclass(slots=True, eq=False)
 class Outgoing:
     """One batch on its way; `upstream` is the source position once it is stored.
 
-    `spans` says which upstream offsets its records had: (first, count), in order.
+    `spans` are the upstream offsets of its records: (first, count), in order.
     """
 
     header: bytes
@@ -30,7 +30,7 @@ class Outgoing:
 
 
 class Stored(NamedTuple):
-    """A batch that the target has acknowledged, told in partition order."""
+    """A batch that the target has acknowledged; reported in partition order."""
 
     slot: int
     batch: Outgoing
@@ -38,10 +38,11 @@ class Stored(NamedTuple):
 
 
 class Refused(NamedTuple):
-    """A batch that the target does not take; its partition cannot go on.
+    """A batch that the target does not accept; its partition cannot continue.
 
-    It `may_pass` by itself where the partition's broker was given up, so that some of it may be stored; the same records are
-    refused `for_good`. Where the broker `forgot` what was written before, only a look at the partition's end tells what is there.
+    `may_pass`: the partition was given up after some time. The trouble may pass by itself, and some records may be stored.
+    `for_good`: the broker will never accept the same records.
+    `forgot`: the broker forgot what was written before. Only reading the partition's end shows what is stored.
     """
 
     slot: int
@@ -54,9 +55,9 @@ class Refused(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Lane:
-    """One remote partition: `sent` holds what is unacknowledged, `waiting` what is not sent, in order.
+    """One remote partition: `sent` holds unacknowledged batches, `waiting` unsent ones, both in order.
 
-    `trouble` is why it does not get further for the moment; the broker answered last at `known_at`.
+    `trouble` is why it makes no progress at the moment; the broker last answered at `known_at`.
     """
 
     slot: int

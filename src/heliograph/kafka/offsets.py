@@ -20,7 +20,7 @@ EARLIEST: Final = -2
 
 
 class Offsets(NamedTuple):
-    """Where partitions begin or end, and why that is not known of others."""
+    """Where partitions begin or end, and why that is unknown for others."""
 
     found: Mapping[TopicPartition, int]
     missing: Mapping[TopicPartition, MirrorError]
@@ -50,7 +50,7 @@ def find_offsets(
     *,
     committed_only: bool = False,
 ) -> Offsets:
-    """Do as `list_offsets`, for as many partitions as answer; raises only if the cluster does not."""
+    """Do as `list_offsets` for all partitions that answer; raise only if the cluster does not answer."""
     wanted = list(partitions)
     found: dict[TopicPartition, int] = {}
     by_leader, missing = _by_leader(cluster, wanted)
@@ -80,7 +80,7 @@ def find_offsets_patiently(
     committed_only: bool = False,
     within: timedelta = timedelta(seconds=5),
 ) -> Offsets:
-    """Do as `find_offsets`, giving partitions some time to have a leader again."""
+    """Do as `find_offsets`, but give partitions some time to have a leader again."""
     wanted = list(partitions)
     deadline = time.monotonic() + within.total_seconds()
     while True:

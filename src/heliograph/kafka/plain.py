@@ -1,4 +1,4 @@
-"""Batches of our own making: rows of our tables, rows of a demonstration."""
+"""Batches that Heliograph itself builds: rows of its tables, rows of a demonstration."""
 
 import time
 from collections.abc import Iterable, Sequence
@@ -17,7 +17,7 @@ def plain_batch(
     identity: ProducerIdentity = _ANONYMOUS,
     sequence: int = -1,
 ) -> Outgoing:
-    """Return an uncompressed batch of keys and values, by nobody in particular and stamped with now unless told."""
+    """Return an uncompressed batch of keys and values; by default without a producer id and with the current time."""
     now = time.time_ns() // 1_000_000 if timestamp_ms is None else timestamp_ms
     builder = RecordsBuilder()
     for key, value in rows:

@@ -1,16 +1,17 @@
 """Producing raw batches: several requests in flight per leader, order kept whatever fails.
 
-The broker takes one batch per partition and request, so a partition's batches go out in a row of
+A broker accepts one batch per partition and request, so a partition's batches go out in consecutive
 requests. Invariants:
 
 A  A partition's batches are sent in sequence order, and sent again in sequence order.
 B  After a failure nothing of that partition is sent until all it has in flight is answered; then
-   everything from the failed batch on is sent again, also what was stored meanwhile.
-C  A batch is told as stored only after all earlier ones of its partition.
+   everything from the failed batch on is sent again, including what was stored meanwhile.
+C  A batch is reported as stored only after all earlier ones of its partition.
 D  At most five requests are in flight per broker: the broker remembers five batches per producer, so
    a batch sent twice is recognised and answered with its first offset.
-E  Until a partition has answered, and again after it was left alone or has failed, one batch of it is in flight: a broker
-   that knows nothing of a producer takes any sequence as its first, so the second batch could be stored without the first.
+E  Until a partition has answered, and again after it was idle or has failed, one batch of it is in flight: a broker
+   that knows nothing of a producer accepts any sequence as its first, so the second batch could be stored without
+   the first.
 """
 
 import struct
@@ -39,7 +40,7 @@ API_KEY = 0
 VERSION = 8
 _PATIENCE = 30.0
 _RETRY_PAUSE = 0.1
-_DISTRUST = 1.0  # seconds until a broker is tried again after an answer that makes no sense
+_DISTRUST = 1.0  # seconds until a broker is tried again after an invalid answer
 _SILENCE = 1.0  # seconds without a byte from a broker, or a connection to it, after which its partitions wait
 
 _I32 = struct.Struct(">i")
@@ -47,7 +48,7 @@ _I32 = struct.Struct(">i")
 
 @dataclass(slots=True)
 class _Request:
-    """A request in flight: what it carries, and how its answer is known; `is_late` once its lanes wait."""
+    """A request in flight: its batches, and the correlation id of its answer; `is_late` once its lanes wait."""
 
     batches: Batches
     correlation: int
@@ -56,7 +57,7 @@ class _Request:
 
 
 class Producer:
-    """Writes batches to remote partitions and tells, in order, which are stored. Only `pump` waits."""
+    """Writes batches to remote partitions and reports, in order, which are stored. Only `pump` waits."""
 
     def __init__(
         self,
@@ -82,10 +83,10 @@ class Producer:
         self._busy: dict[int, Lane] = {}
         self.troubled: dict[
             int, Lane
-        ] = {}  # lanes with batches that do not get further for the moment
+        ] = {}  # lanes with batches that make no progress at the moment, by slot
         self.unstored_bytes = 0  # of batches that were offered and are not acknowledged
         self._retry_at = 0.0
-        self._opening: dict[int, float] = {}  # since when brokers are being connected to
+        self._opening: dict[int, float] = {}  # when the connection attempts to brokers began
 
     @property
     def idle(self) -> bool:
@@ -93,25 +94,25 @@ class Producer:
 
     @property
     def trouble(self) -> str | None:
-        """Why some partition does not get further for the moment."""
+        """Why some partition makes no progress at the moment."""
         return next((lane.trouble for lane in self.troubled.values()), None)
 
     @property
     def held_bytes(self) -> int:
-        """How much of that belongs to partitions that wait for their brokers: it must not hold up the others."""
+        """How many bytes belong to partitions that wait for their brokers: they must not hold up the others."""
         return sum(lane.bytes for lane in self.troubled.values())
 
     def add(self, lane: Lane) -> None:
-        """Write to one partition more."""
+        """Add a partition to write to."""
         self._lanes[lane.slot] = lane
 
     def remove(self, slot: int) -> None:
-        """Write to a partition no more; answers still due are ignored."""
+        """Stop writing to a partition; answers still due are ignored."""
         lane = self._lanes.pop(slot)
         assert not lane.bytes, "only a partition at rest is removed"
 
     def is_busy(self, slot: int) -> bool:
-        """Whether batches of a partition are under way, or answers are due."""
+        """Whether a partition has batches to store, or answers are due."""
         return slot in self._busy
 
     def offer(self, slot: int, batch: Outgoing) -> None:
@@ -122,7 +123,7 @@ class Producer:
         self._busy[slot] = lane
 
     def pump(self, timeout: float = 0.0) -> None:
-        """Send what may be sent; take what was answered, waiting up to `timeout` for an answer."""
+        """Send what may be sent; process answers, waiting up to `timeout` for one."""
         self.send()
         if not any(self._flying.values()) and self._busy:
             timeout = min(timeout, max(self._retry_at - time.monotonic(), 0.0))
@@ -138,11 +139,11 @@ class Producer:
         }
 
     def is_ready(self) -> bool:
-        """Whether something can be had that `poll` would not tell of."""
+        """Whether data is available that `poll` would not report."""
         return any(self._channels[n].pending() for n, queue in self._flying.items() if queue)
 
     def retry_in(self) -> float | None:
-        """Return in how many seconds `send` may get further without an answer; None if it cannot."""
+        """Return in how many seconds `send` may make progress without an answer; None if it cannot."""
         if all(lane.leader != NO_LEADER or lane.failed for lane in self._busy.values()):
             return None
         return max(self._retry_at - time.monotonic(), 0.0)
@@ -178,16 +179,16 @@ class Producer:
         return answered
 
     def _note_late(self, node: int, queue: Iterable[_Request]) -> None:
-        """Have the partitions of a broker wait that has stopped answering: what they hold is no load of the others."""
+        """Let the partitions of a broker that has stopped answering wait: their bytes do not count for the others."""
         for request in queue:
             request.is_late = True
         for lane in self._busy.values():
-            is_waiting = lane.sent or lane.waiting  # one that was abandoned only owes answers
+            is_waiting = lane.sent or lane.waiting  # an abandoned one only awaits answers
             if lane.leader == node and lane.trouble is None and is_waiting:
                 self._trouble(lane, f"{self._name(node)} does not answer")
 
     def cut(self) -> None:
-        """Send nothing more of a request that has left in part only: it may be too late for it."""
+        """Send nothing more of a request that was sent only in part: it may be too late for it."""
         for node, channel in list(self._channels.items()):
             if channel.is_sending:
                 self._lose(
@@ -195,7 +196,7 @@ class Producer:
                 )
 
     def close(self) -> None:
-        """Give up: a channel that still owes answers must not be read by somebody else."""
+        """Give up; a channel that still owes answers is dropped, because no other reader may use it."""
         for node, queue in self._flying.items():
             if queue:
                 self._brokers.drop(node)
@@ -203,7 +204,7 @@ class Producer:
         self._channels.clear()
 
     def abandon(self, slot: int) -> None:
-        """Drop what is queued of a partition that cannot go on; answers still due are ignored."""
+        """Drop what is queued for a partition that cannot continue; answers still due are ignored."""
         lane = self._lanes[slot]
         self.unstored_bytes -= lane.bytes
         lane.waiting.clear()
@@ -213,7 +214,7 @@ class Producer:
         self._rest(lane)
 
     def unpin(self, slot: int) -> None:
-        """Copy what is queued of a partition that waits, so that it keeps no memory alive that it was received into."""
+        """Copy what is queued for a waiting partition, so that it does not keep its receive buffers alive."""
         lane = self._lanes.get(slot)
         for batch in (*lane.sent, *lane.waiting) if lane is not None else ():
             if isinstance(batch.payload, memoryview):
@@ -265,12 +266,12 @@ class Producer:
         return f"broker {node} of {self._brokers.endpoint.cluster}"
 
     def _receive(self, node: int, channel: Channel) -> bool:
-        """Take all responses of a broker that are there; return whether there was one."""
+        """Process all responses that a broker has sent; return whether there was one."""
         answered = False
         while self._flying.get(node):
             try:
                 channel.flush()
-                # Memory of its own: an answer that is there in part only must outlast those of other brokers.
+                # A separate buffer: an answer that has arrived only in part must outlast those of other brokers.
                 frame = channel.poll_frame(bytearray())
             except OSError as exc:
                 self._lose(node, self._describe(node, exc))
@@ -288,12 +289,12 @@ class Producer:
         return answered
 
     def _distrust(self, node: int, exc: CorruptRecord) -> None:
-        """Give a connection up whose answer makes no sense."""
+        """Give up a connection after an invalid answer."""
         self._lose(node, f"{self._name(node)}: {exc}")
         self._retry_at = time.monotonic() + _DISTRUST
 
     def _take(self, node: int, frame: memoryview) -> None:
-        """Take a response, which answers the oldest request in flight there."""
+        """Process a response, which answers the oldest request in flight to that broker."""
         asked = self._flying[node][0]
         request = {lane.partition: (lane, batch) for lane, batch in asked.batches}
         if _I32.unpack_from(frame)[0] != asked.correlation:
@@ -331,7 +332,7 @@ class Producer:
         elif error in FENCED:
             raise FlowFenced(self._flow, str(lane.partition))
         elif error in (OUT_OF_ORDER_SEQUENCE, DUPLICATE_SEQUENCE):
-            # Nothing failed before this one, so the broker lost what it knew of us.
+            # Nothing failed before this one, so the broker lost its state of this producer.
             self._refuse(lane, error_name(error), forgot=True)
         elif self._in_transactions and error in LOST_TRANSACTION:
             raise KafkaFault(f"produce to {lane.partition}", error_name(error), retriable=True)
@@ -359,10 +360,10 @@ class Producer:
                     self._fail(lane, reason or "its connection ended")
 
     def _fail(self, lane: Lane, reason: str, *, own: bool = False) -> None:
-        """Line a lane's batches up again; `own` says that the trouble is the partition's alone.
+        """Queue a lane's batches again; `own` says that only this partition has the trouble.
 
         Such a partition is given up after a while, so that it does not hold up the others of its
-        slice. A broker or a cluster that is away is waited for.
+        slice. If a broker or a cluster is away, the lane waits for it.
         """
         self._trouble(lane, reason)
         lane.failed = True
@@ -376,7 +377,7 @@ class Producer:
         self._recover(lane)
 
     def _recover(self, lane: Lane) -> None:
-        """Once nothing of a failed lane is in flight, line everything up again (invariants A and B)."""
+        """Once nothing of a failed lane is in flight, queue everything again (invariants A and B)."""
         if lane.in_flight:
             return
         lane.waiting.extendleft(reversed(lane.sent))
@@ -424,7 +425,7 @@ class Producer:
             self._lead(homeless, described)
 
     def _lead(self, homeless: list[Lane], described: Described) -> None:
-        """Give lanes their leaders, as far as these have a connection; the others are tried again."""
+        """Assign lanes to their leaders, if these have a connection; the others are tried again."""
         nodes: dict[int, str | None] = {}
         for lane in homeless:
             if lane.slot not in self._busy:
@@ -448,7 +449,7 @@ class Producer:
                 self._trouble(lane, nodes[leader] or lane.trouble or self._describe_wait(leader))
 
     def _open(self, node: int) -> str | None:
-        """Have a connection to a broker; return why there is none, if that is known."""
+        """Ensure a connection to a broker; return why there is none, if that is known."""
         if node in self._channels:
             return None
         try:
@@ -461,7 +462,7 @@ class Producer:
         return None
 
     def _describe_wait(self, node: int) -> str | None:
-        """Return what is waited for where a connection takes long to be made."""
+        """Return what a lane waits for if a connection takes long to open, else None."""
         now = time.monotonic()
         long = now - self._opening.setdefault(node, now) > _SILENCE
         return f"{self._name(node)} is being connected to" if long else None

@@ -4,7 +4,7 @@
     ListTransactions      from 3.0, Describe on the transactional id      the transactional id of a producer
     DescribeTransactions  from 3.0, the same                              after how long its coordinator aborts it
 
-What a broker is too old for, or does not allow, is left out.
+What a broker is too old to report, or does not allow, is left out.
 """
 
 import logging
@@ -30,9 +30,9 @@ _UNANSWERED: Final = (KafkaFault, ClusterUnreachable, DeadlinePassed, CorruptRec
 
 @dataclass(frozen=True, slots=True)
 class OpenTransaction:
-    """A transaction that has not ended: where it begins, and what brokers say of its producer.
+    """A transaction that has not ended: where it begins, and what brokers report about its producer.
 
-    `timeout` is how long after its beginning its coordinator aborts it; None if no coordinator says that it has it.
+    `timeout` is how long after its beginning its coordinator aborts it; None if no coordinator reports it.
     """
 
     start_offset: int
@@ -44,7 +44,7 @@ class OpenTransaction:
 
 
 class _Named(NamedTuple):
-    """What a coordinator says of a producer: `covers` are the partitions where its transaction is open."""
+    """What a coordinator reports about a producer: `covers` are the partitions where its transaction is open."""
 
     transactional_id: str
     timeout: timedelta | None = None
@@ -72,7 +72,7 @@ def select_open(
 ) -> OpenTransaction | None:
     """Return the transaction that keeps the last stable offset where it is; None if it has ended.
 
-    It begins there, or before it where the source has deleted its first records.
+    It begins at `stable_offset`, or before it if the source has deleted its first records.
     """
     first = min(transactions, key=lambda each: each.start_offset, default=None)
     return first if first is not None and first.start_offset <= stable_offset else None

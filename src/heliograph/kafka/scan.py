@@ -34,12 +34,12 @@ _SILENCE = timedelta(seconds=60)
 _PATIENCE = timedelta(seconds=30)
 _OPEN_TRANSACTION = timedelta(
     minutes=16
-)  # brokers give a transaction 15 at most, unless told otherwise
+)  # brokers allow a transaction 15 at most, unless configured otherwise
 _PAUSE = 0.05
 
 
 class Scanned(NamedTuple):
-    """A batch that a consumer would see; the view holds until the next one is asked for."""
+    """A batch that a consumer would see; the view is valid until the next one is requested."""
 
     partition: TopicPartition
     batch: memoryview
@@ -55,9 +55,9 @@ def scan(
 ) -> Iterator[Scanned]:
     """Yield the deliverable batches that touch [start, end) of each partition, in order.
 
-    A first or last batch may reach over its range. Where the start is no longer there, `on_gap` is
-    told from where to where, and the scan goes on after it. DeadlinePassed is raised where the ends
-    are not reached `within` that time.
+    A first or last batch may extend beyond its range. If the start no longer exists, `on_gap` is called
+    with the beginning and the end of the gap, and the scan continues after it. DeadlinePassed is raised
+    if the ends are not reached `within` that time.
     """
     ends = {p: end for p, (start, end) in ranges.items() if start < end}
     if not ends:
@@ -83,7 +83,7 @@ def scan(
 
 
 class _Walk:
-    """A fetcher over some partitions that mends what can be mended on the way."""
+    """A fetcher over some partitions that recovers from errors on the way where possible."""
 
     def __init__(
         self,
@@ -102,7 +102,7 @@ class _Walk:
         self._resumed: dict[TopicPartition, int] = {}
         self._positions = dict(starts)
         self._stuck_since: float | None = None
-        # Behind an open transaction there is nothing to be had until it is given up.
+        # After an open transaction there is nothing to read until it is given up.
         self._stuck_for = _OPEN_TRANSACTION if committed_only else _SILENCE
         isolation = READ_COMMITTED if committed_only else READ_UNCOMMITTED
         self.fetcher = Fetcher(cluster, FetchLimits(wait=_WAIT, isolation=isolation))
@@ -116,7 +116,7 @@ class _Walk:
             self.fetcher.add([Subject(slot, partition, topic_id, starts[partition])])
 
     def next_sections(self) -> Iterator[tuple[Section, memoryview]]:
-        """Yield the good sections of the next responses."""
+        """Yield the sections without errors of the next responses."""
         self._check_progress()
         if self.fetcher.homeless:
             patiently(self._place, self._left(_PATIENCE))
@@ -131,14 +131,14 @@ class _Walk:
                 continue
             for section in response.sections:
                 if not self.fetcher.fetches(section.slot):
-                    continue  # told of twice in one answer
+                    continue  # listed twice in one answer
                 if section.error:
                     self._mend(section)
                 else:
                     yield section, response.buffer
 
     def advance(self, partition: TopicPartition, position: int | None) -> None:
-        """Note how far a section reaches; one that leads back would be asked for again and again."""
+        """Note how far a section reaches; one that does not advance would be requested again and again."""
         if position is None:
             return
         if position <= self._positions[partition]:
@@ -172,7 +172,7 @@ class _Walk:
             raise KafkaFault("read a topic", f"nothing ({reason})", retriable=True)
 
     def exhausted(self, ends: Mapping[TopicPartition, int]) -> list[TopicPartition]:
-        """Return the partitions of which nothing is left to read, because all of it was deleted."""
+        """Return the partitions with nothing left to read, because all of it was deleted."""
         gone = [p for p, first in self._resumed.items() if p in ends and first >= ends[p]]
         for partition in gone:
             self.fetcher.remove(self.order.index(partition))

@@ -16,7 +16,7 @@ from heliograph.wire.unpack import unpack
 
 
 class TailBatch(NamedTuple):
-    """A data batch: how many records, and what its payload looks like."""
+    """A data batch: its number of records, and the size and checksum of its payload."""
 
     records: int
     size: int
@@ -25,7 +25,7 @@ class TailBatch(NamedTuple):
 
 @dataclass(slots=True)
 class Tail:
-    """The data batches of one partition from an offset to its end; `missing` ones were deleted."""
+    """The data batches of one partition from an offset to its end; `missing` offsets were deleted."""
 
     end: int
     batches: list[tuple[int, TailBatch]] = field(default_factory=list)
@@ -33,7 +33,7 @@ class Tail:
 
 
 def fingerprint(header: BatchHeader, payload: memoryview) -> TailBatch:
-    """Return what a batch that is passed has in common with its copy."""
+    """Return what a batch that is passed through has in common with its copy."""
     return TailBatch(header.records, len(payload), crc32c(payload))
 
 
@@ -45,7 +45,7 @@ def body_digest(record: RawRecord) -> int:
 def read_tails(
     cluster: Cluster, starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, Tail]:
-    """Return what lies in each partition from its start to its end, which was asked for after fencing."""
+    """Return the tail of each partition from its start to its end, which was looked up after fencing."""
     tails = {partition: Tail(ends[partition]) for partition in starts}
 
     def gap(partition: TopicPartition, start: int, first: int) -> None:
@@ -73,7 +73,7 @@ def read_bodies(
 def read_digests(
     cluster: Cluster, ranges: Mapping[TopicPartition, tuple[int, int]], *, committed_only: bool
 ) -> dict[TopicPartition, list[Digest]]:
-    """Return the records of each partition from one offset to another, as they are compared."""
+    """Return the records of each partition from one offset to another, as digests to compare."""
     found: dict[TopicPartition, list[Digest]] = {partition: [] for partition in ranges}
     scanned = scan(cluster, ranges, committed_only=committed_only, on_gap=lambda *_: None)
     for partition, batch in scanned:

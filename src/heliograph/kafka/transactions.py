@@ -1,4 +1,4 @@
-"""Transactions, in the forms that the client side of Kafka has: begun by adding partitions, ended for all at once."""
+"""Transactions as a Kafka client runs them: begun by adding partitions, ended for all of them at once."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -25,7 +25,7 @@ _TRANSACTION = 1
 _TIMEOUT_MS = 60_000
 _PATIENCE = timedelta(seconds=60)
 _PAUSE = timedelta(milliseconds=5)
-_HEARD_OF = 1.0  # seconds after which a coordinator surely knows a new topic
+_HEARD_OF = 1.0  # seconds after which a coordinator certainly knows a new topic
 
 _SLICES = 32
 
@@ -33,12 +33,12 @@ NOBODY = ProducerIdentity(-1, -1)
 
 
 def slice_id(transactional_id: str, index: int) -> str:
-    """Return what one slice of a flow is known by: each has transactions of its own."""
+    """Return the transactional id of one slice of a flow: each slice has separate transactions."""
     return f"{transactional_id}-{index}"
 
 
 def find_coordinator(cluster: Cluster, transactional_id: str) -> int:
-    """Return the broker that keeps the transactions of an id."""
+    """Return the transaction coordinator of an id."""
     request = FindCoordinatorRequest(key=transactional_id, key_type=_TRANSACTION)
     answer = cluster.call(request, newest=2)
     _check(f"find the coordinator of {transactional_id}", answer.error_code)
@@ -50,7 +50,7 @@ def next_epoch(
 ) -> ProducerIdentity:
     """Return the next epoch; with a `current` identity, only if that is still the latest.
 
-    What an earlier epoch has left open is aborted, and all that it did has been answered for by then.
+    A transaction that an earlier epoch left open is aborted.
     """
     request = InitProducerIdRequest(
         transactional_id=transactional_id,
@@ -66,7 +66,7 @@ def next_epoch(
 def take_over(
     cluster: Cluster, transactional_id: str, current: ProducerIdentity = NOBODY
 ) -> ProducerIdentity:
-    """Return the next epoch of an id, wherever its coordinator is, and with patience."""
+    """Return the next epoch of an id, wherever its coordinator is, with retries."""
 
     def attempt() -> ProducerIdentity:
         return next_epoch(
@@ -77,9 +77,9 @@ def take_over(
 
 
 def settle_slices(cluster: Cluster, transactional_id: str, slices: int = _SLICES) -> None:
-    """Abort what any slice of a flow has left open.
+    """Abort the transactions that any slice of a flow has left open.
 
-    A predecessor may have had more slices than we; up to 32 are known to nobody but the coordinator.
+    A predecessor may have had more slices than we have; up to 32 are known only to the coordinator.
     """
     for index in range(max(slices, _SLICES)):
         take_over(cluster, slice_id(transactional_id, index))
@@ -92,9 +92,9 @@ def try_partitions(
     identity: ProducerIdentity,
     partitions: Sequence[TopicPartition],
 ) -> dict[TopicPartition, str]:
-    """Begin a transaction, or let more partitions take part in it.
+    """Begin a transaction, or add more partitions to it.
 
-    Return why some are refused for good: then none of them takes part.
+    Return why some are refused permanently: then none of them is added.
     """
     refused = {}
     for partition, code in _add(cluster, node, transactional_id, identity, partitions):
@@ -162,7 +162,7 @@ class Transactions:
         return bool(self._joined)
 
     def join(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, str]:
-        """Let partitions take part; the first of them begin a transaction. Return why some must not."""
+        """Add partitions; the first of them begin a transaction. Return why some are refused."""
         new = [partition for partition in partitions if partition not in self._joined]
         refused: dict[TopicPartition, str] = {}
         until = time.monotonic() + _HEARD_OF
@@ -205,7 +205,7 @@ def _check(doing: str, code: int) -> None:
     if code in FENCED:
         raise FlowFenced(doing, "the transaction coordinator")
     if code == CONCURRENT_TRANSACTIONS:
-        # The markers of the one before are still being written; kafka-python calls that final.
+        # The markers of the previous transaction are still being written; kafka-python calls that not retriable.
         raise KafkaFault(doing, "CONCURRENT_TRANSACTIONS", retriable=True)
     if code:
         raise fault_for(doing, code)

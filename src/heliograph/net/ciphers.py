@@ -1,4 +1,4 @@
-"""TLS versions and cipher suites, from Java's names of them to OpenSSL's."""
+"""TLS versions and cipher suites: Java's names translated to OpenSSL's."""
 
 import re
 import ssl
@@ -16,7 +16,7 @@ _OLD_AND_NEW = "_WITH_"  # in the name of every suite before TLS 1.3, and of non
 
 
 def restrict(context: ssl.SSLContext, tls: Tls, prefix: str = "") -> None:
-    """Let a context offer the versions and suites of `tls` only.
+    """Limit a context to the versions and suites of `tls`.
 
     OpenSSL chooses among the suites of TLS 1.3 itself; naming none of them leaves that version out.
     """
@@ -47,7 +47,7 @@ def restrict(context: ssl.SSLContext, tls: Tls, prefix: str = "") -> None:
 
 
 def openssl_name(suite: str) -> str:
-    """Return OpenSSL's name of a suite: TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256 has other dashes there."""
+    """Return OpenSSL's name of a suite: TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256 is ECDHE-RSA-AES128-GCM-SHA256."""
     exchange, _, cipher = suite.removeprefix("TLS_").partition(_OLD_AND_NEW)
     cipher = re.sub(r"AES_(\d+)", r"AES\1", cipher).replace("_CBC_", "_")
     cipher = cipher.replace("CHACHA20_POLY1305_SHA256", "CHACHA20_POLY1305")

@@ -1,8 +1,8 @@
-"""Answers of brokers, read by kafka-python's schemas and with our own decoder, because a broker may lie.
+"""Decoding of brokers' answers by kafka-python's schemas, but with our own decoder, because a broker may lie.
 
-What kafka-python compiles from its schemas trusts the sender: a varint has no end, every structure with tagged
-fields copies what is left of the frame, and a field that must not be null may be. Here nothing is read beyond
-the frame, and a null where none is allowed makes no sense. Its schemas and classes of messages are used as they are.
+The decoders that kafka-python compiles from its schemas trust the sender: a varint has no maximum length, every
+structure with tagged fields copies the rest of the frame, and a field that must not be null may be. Here nothing is
+read beyond the frame, and a null where none is allowed is an error. Its schemas and message classes are used unchanged.
 """
 
 import io
@@ -45,7 +45,7 @@ _known: dict[tuple[int, int], Read] = {}  # message classes live as long as the 
 
 @contextmanager
 def misread(what: str) -> Iterator[None]:
-    """Turn what goes wrong with a broker's answer into CorruptRecord; `what` begins its sentence."""
+    """Turn errors in reading a broker's answer into CorruptRecord; `what` begins its message."""
     try:
         yield
     except _NONSENSE as exc:
@@ -61,7 +61,7 @@ def decode_answer(request: Any, version: int, frame: memoryview, sender: str) ->
         at = header.tell()
         if kind is ApiVersionsResponse and bytes(frame[at : at + 2]) != b"\0\0":
             version = (
-                0  # a broker that does not know the version asked for says so in the first one
+                0  # a broker that does not know the requested version reports that in version 0
             )
         response, _ = _decoder_of(kind, version)(frame, at)
         response._header = parsed  # noqa: SLF001 - as kafka-python makes it
@@ -69,11 +69,11 @@ def decode_answer(request: Any, version: int, frame: memoryview, sender: str) ->
 
 
 def _decoder_of(kind: Any, version: int) -> Read:
-    """Return what decodes a message of some class and version."""
+    """Return the decoder of a message class and version."""
     key = id(kind), version
     if key not in _known:
         flexible = bool(kind.flexible_version_q(version))
-        schema = kind._struct  # noqa: SLF001 - it has no other door
+        schema = kind._struct  # noqa: SLF001 - there is no public access
         _known[key] = _structure(schema, kind[None], version, compact=flexible, tagged=flexible)
     return _known[key]
 
@@ -81,7 +81,7 @@ def _decoder_of(kind: Any, version: int) -> Read:
 def _structure(
     schema: Any, made_of: Any, version: int, *, compact: bool, tagged: bool | None
 ) -> Read:
-    """Return what decodes a structure; one inside a tag has no tags of its own (`tagged` is None)."""
+    """Return the decoder of a structure; one inside a tag has no tags itself (`tagged` is None)."""
     parts = [
         (field.name, _value(field, version, compact=compact, tagged=tagged))
         for field in schema.untagged_fields(version)
@@ -101,14 +101,14 @@ def _structure(
         if tagged:
             at = _read_tags(tags, made, data, at)
         elif tagged is None:
-            at += 1  # there are no tags, which is one byte
+            at += 1  # an empty list of tags is one byte
         return made, at
 
     return read
 
 
 def _read_tags(tags: dict[int, tuple[str, Read]], made: Any, data: memoryview, at: int) -> int:
-    """Set the tagged fields at `at`, and return where they end; what is not known is passed over."""
+    """Set the tagged fields at `at`, and return where they end; unknown fields are skipped."""
     count, at = read_uvarint(data, at)
     for _ in range(count):
         tag, at = read_uvarint(data, at)
@@ -124,7 +124,7 @@ def _read_tags(tags: dict[int, tuple[str, Read]], made: Any, data: memoryview, a
 
 
 def _value(field: Any, version: int, *, compact: bool, tagged: bool | None) -> Read:
-    """Return what decodes the value of a field."""
+    """Return the decoder of a field's value."""
     nullable = bool(field.nullable_for_version_q(version))
     if field.is_array():
         inner = field.array_of
@@ -154,7 +154,7 @@ def _array(name: str, item: Read, *, compact: bool, nullable: bool) -> Read:
         count, at = size_of(data, at)
         if count < 0:
             return _nothing(name, at, nullable=nullable)
-        _end_of(name, data, at, count)  # each takes a byte at least
+        _end_of(name, data, at, count)  # each item takes at least one byte
         items = []
         for _ in range(count):
             content, at = item(data, at)
@@ -209,7 +209,7 @@ def _sized(
 
 
 def _size(form: str, *, compact: bool) -> Read:
-    """Return what decodes a length; below 0 stands for null."""
+    """Return the decoder of a length; below 0 means null."""
     if not compact:
         return _fixed(form)
 

@@ -1,4 +1,4 @@
-"""Broker error codes and socket errors, turned into our errors once, here."""
+"""Broker error codes and socket errors, turned into our errors in this one place."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -35,7 +35,7 @@ FETCH_SESSION_TOPIC_ID_ERROR: Final = 106
 UNKNOWN_TOPIC_ID: Final = 100
 INCONSISTENT_TOPIC_ID: Final = 103
 
-# What a broker says of records that it will never take as they are.
+# The codes for records that a broker will never accept as they are.
 REFUSED_FOR_GOOD: Final = frozenset(
     {
         10,  # MESSAGE_TOO_LARGE

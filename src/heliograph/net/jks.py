@@ -4,7 +4,7 @@
 
 An entry is a tag (1 a key with its chain, 2 a trusted certificate), an alias, a time, and then the
 encrypted key and its chain, or the certificate. The hash is keyed with the store's password; a key is
-encrypted with its own, by a stream of SHA-1s (Sun's algorithm, 1.3.6.1.4.1.42.2.17.1.1).
+encrypted with its own password, by a stream of SHA-1s (Sun's algorithm, 1.3.6.1.4.1.42.2.17.1.1).
 """
 
 import hashlib
@@ -21,12 +21,12 @@ _KEY = 1
 
 
 class Unreadable(Exception):
-    """A store that cannot be opened; the message says why and shows nothing of it."""
+    """A store that cannot be opened; the message says why and reveals no content."""
 
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """A key, as an unencrypted PKCS8 of DER, and its certificates, its own first."""
+    """A key, as unencrypted PKCS8 in DER, and its certificates, the key's own first."""
 
     key: bytes = field(repr=False)
     certificates: tuple[bytes, ...]
@@ -34,16 +34,16 @@ class Chain:
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """What a store holds, in DER; `chain` is its first key's."""
+    """The content of a store, in DER; `chain` is that of its first key."""
 
     trusted: tuple[bytes, ...]
     chain: Chain | None = None
 
 
 def read_jks(data: bytes, password: str | None, key_password: str | None) -> Store:
-    """Read a store; without a password its hash is not looked at, as in Java.
+    """Read a store; without a password its hash is not checked, as in Java.
 
-    Keys are left alone where there is no `key_password`: nobody needs them in a trust store.
+    Keys are not decrypted if there is no `key_password`: they are not needed in a trust store.
     """
     if password is not None:
         expected = hashlib.sha1(_utf16(password) + _PEPPER + data[:-_HASH]).digest()  # noqa: S324
@@ -128,7 +128,7 @@ def _decrypt(info: bytes, password: str) -> bytes:
 
 
 def _children(der: bytes) -> list[bytes]:
-    """Return the contents of the values that stand one after the other."""
+    """Return the contents of consecutive values."""
     found = []
     at = 0
     while at < len(der):

@@ -1,7 +1,7 @@
 """The client's half of each SASL mechanism: what to send, and what an answer means.
 
-A login is a generator. It yields what to send and is sent the answer; it ends once the broker needs no
-more. Refused raised from it means that whoever answers is not who it says it is.
+A login is a generator. It yields what to send and receives the answer; it ends once the broker needs no
+more. If it raises Refused, the broker is not what it claims to be.
 """
 
 import base64
@@ -21,7 +21,7 @@ from heliograph.net.tokens import Token, token_for
 Login = Generator[bytes, bytes, None]
 
 _SCRAM: Final = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
-_LEAST_ROUNDS = 4096  # Kafka's own least; fewer would let a false broker learn the password
+_LEAST_ROUNDS = 4096  # Kafka's own minimum; fewer would let a false broker learn the password
 _MOST_ROUNDS = 1_000_000
 
 
@@ -57,7 +57,7 @@ def _plain(name: str, password: str) -> Login:
 
 
 def _scram(algorithm: str, name: str, password: str, nonce: str) -> Login:
-    """RFC 5802, without channel binding, as Kafka has it."""
+    """RFC 5802, without channel binding, as Kafka implements it."""
     first = f"n={name.replace('=', '=3D').replace(',', '=2C')},r={nonce}"
     challenge = yield f"n,,{first}".encode()
     told = _fields(challenge)
@@ -91,7 +91,7 @@ def _bearer(token: Token) -> Login:
     extensions = "".join(f"\x01{key}={value}" for key, value in token.extensions)
     answer = yield f"n,,\x01auth=Bearer {token.text}{extensions}\x01\x01".encode()
     if answer:
-        yield b"\x01"  # the broker then says in its own words that the token is not good
+        yield b"\x01"  # the broker then says in its own words that the token is not valid
 
 
 def _gssapi(options: dict[str, str], host: str) -> Login:
@@ -100,7 +100,7 @@ def _gssapi(options: dict[str, str], host: str) -> Login:
 
 
 def _foreign(mechanism: str, package: str, **config: str) -> Login:
-    """Log in by a mechanism of kafka-python's, which needs a package that few have."""
+    """Log in by a mechanism of kafka-python, which needs a package that is rarely installed."""
     try:
         spoken = get_sasl_mechanism(mechanism)(**config)
         while not spoken.is_done():

@@ -1,7 +1,7 @@
-"""Java's key and trust stores: JKS and PKCS12, told apart by their bytes.
+"""Java's key and trust stores: JKS and PKCS12, distinguished by their bytes.
 
-Java opens either under either name, and since version 9 its keytool writes PKCS12 unless told otherwise,
-whatever the file is called; so `ssl.truststore.type=JKS`, the default, says little.
+Java opens either under either name. Since version 9 its keytool writes PKCS12 unless configured otherwise,
+whatever the file is called. So `ssl.truststore.type=JKS`, the default, says little.
 """
 
 import base64
@@ -21,7 +21,7 @@ _JCEKS = b"\xce\xce\xce\xce"
 
 
 def read_store(data: bytes, password: str | None, key_password: str | None = None) -> Store:
-    """Read a store; Unreadable says why it cannot be. A key needs a password."""
+    """Read a store; Unreadable says why it cannot be read. A key needs a password."""
     if data.startswith(MAGIC):
         return read_jks(data, password, key_password)
     if data[:1] == bytes([_SEQUENCE]):
@@ -44,7 +44,7 @@ def chain_pem(chain: Chain) -> str:
 
 
 def _read_pkcs12(data: bytes, password: str | None, key_password: str | None) -> Store:
-    # Imported here: few have such a store, and every worker process would pay for it.
+    # Imported here: such stores are rare, and every worker process would pay for the import.
     try:
         from cryptography.exceptions import UnsupportedAlgorithm  # noqa: PLC0415
         from cryptography.hazmat.primitives.serialization import (  # noqa: PLC0415
@@ -78,7 +78,7 @@ def _read_pkcs12(data: bytes, password: str | None, key_password: str | None) ->
 
 
 def _path(own: "Certificate", others: "list[Certificate]") -> "list[Certificate]":
-    """Return the certificates that lead from our own upwards: a store may hold others too."""
+    """Return the certificate chain from our own upwards: a store may hold others too."""
     path = [own]
     while above := [
         other for other in others if other.subject == path[-1].issuer and other not in path

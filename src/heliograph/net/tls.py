@@ -1,4 +1,4 @@
-"""TLS contexts, made anew when the files behind them change.
+"""TLS contexts, rebuilt when the files behind them change.
 
 Certificates come from PEM, in files or in the settings themselves, and from Java's stores.
 """
@@ -28,12 +28,12 @@ _BLOCK = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----([A-Za-z0-9+/=\s]+)-----END \1
 
 
 def tls_context(tls: Tls) -> ssl.SSLContext:
-    """Return a client's context, of what the files hold now; ConfigError says which key is wrong."""
+    """Return a client's context for the current content of the files; ConfigError says which key is wrong."""
     return _keeper(tls).current()
 
 
 class ContextKeeper:
-    """A context that is made anew once a file behind it is another one; for any thread."""
+    """A context that is rebuilt once a file behind it has changed; thread-safe."""
 
     def __init__(self, tls: Tls, make: Callable[[], ssl.SSLContext]) -> None:
         self._files = [file for file in (tls.truststore_location, tls.keystore_location) if file]
@@ -43,7 +43,7 @@ class ContextKeeper:
         self._context: ssl.SSLContext | None = None
 
     def current(self) -> ssl.SSLContext:
-        """Return the context; files that cannot be used any more leave the last one as it was."""
+        """Return the context; if the files have become unusable, the last one is kept."""
         with self._lock:
             stamp = [_stamp(file) for file in self._files]
             if self._context is None:
@@ -76,7 +76,7 @@ def _client_context(tls: Tls) -> ssl.SSLContext:
 
 
 def check_store_types(tls: Tls, prefix: str = "") -> None:
-    """Refuse types that nobody knows; `prefix` is how the settings write the keys of `tls`."""
+    """Refuse unknown types; `prefix` is what the settings put before the keys of `tls`."""
     for location, kind, key in (
         (tls.truststore_location, tls.truststore_type, "ssl.truststore.type"),
         (tls.keystore_location, tls.keystore_type, "ssl.keystore.type"),
@@ -86,7 +86,7 @@ def check_store_types(tls: Tls, prefix: str = "") -> None:
 
 
 def load_trusted(context: ssl.SSLContext, tls: Tls, prefix: str = "") -> bool:
-    """Load the certificates that are believed; return whether the settings name any."""
+    """Load the trusted certificates; return whether the settings name any."""
     key = f"{prefix}ssl.truststore.location"
     file = tls.truststore_location
     if tls.truststore_certificates is not None:
@@ -125,7 +125,7 @@ def load_chain(context: ssl.SSLContext, tls: Tls, prefix: str = "") -> bool:
 def _open_chain(tls: Tls, prefix: str) -> Iterator[Path | None]:
     """Yield a file with our certificates and the key, None where there are none.
 
-    Python takes them from nowhere else; what is no PEM file is put into one that only we can see.
+    Python loads them only from a file; what is not a PEM file is put into one that only this process can see.
     """
     if tls.keystore_key is not None and tls.keystore_certificate_chain is not None:
         both = (tls.keystore_certificate_chain, tls.keystore_key)
@@ -148,7 +148,7 @@ def _open_chain(tls: Tls, prefix: str) -> Iterator[Path | None]:
 
 @contextmanager
 def _private(text: str) -> Iterator[Path]:
-    """Yield a file of `text`: in memory where the system has such, else one that is deleted."""
+    """Yield a file of `text`: in memory if the system supports that, else one that is deleted afterwards."""
     if sys.platform == "linux":
         with os.fdopen(os.memfd_create("chain"), "w") as memory:
             memory.write(text)
@@ -176,7 +176,7 @@ def _open_store(
 
 
 def reflow(pem: str) -> str:
-    """Return PEM with its lines as OpenSSL wants them: in a properties file they may be one."""
+    """Return PEM with line breaks as OpenSSL expects them: in a properties file it may be one line."""
 
     def block(match: re.Match[str]) -> str:
         body = "".join(match[2].split())
@@ -195,7 +195,7 @@ def _stamp(file: str) -> tuple[int, int, int] | None:
 
 
 def _load(key: str, file: str, load: Callable[[], None]) -> None:
-    """Load certificates; the reasons of OpenSSL name no content of a file."""
+    """Load certificates; OpenSSL's error reasons reveal no content of a file."""
     what = f"{key}: {file} is" if file else f"{key}:"
     try:
         load()

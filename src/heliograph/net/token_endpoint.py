@@ -41,7 +41,7 @@ def fetch_token(url: str, options: Mapping[str, str], tls: Tls | None) -> tuple[
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """A redirect would carry the secret to a host that nobody named."""
+    """Refuses redirects: one would carry the secret to a host that is not in the settings."""
 
     def redirect_request(self, *_: Any) -> None:
         return None
@@ -49,7 +49,7 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
 
 def _opener(tls: Tls | None, local: bool) -> urllib.request.OpenerDirector:
     context = ssl.create_default_context() if tls is None else tls_context(tls)
-    # A proxy of the environment is not for what is on this machine.
+    # A proxy from the environment does not apply to a provider on this machine.
     proxies = urllib.request.ProxyHandler({} if local else None)
     return urllib.request.build_opener(
         proxies, _NoRedirect, urllib.request.HTTPSHandler(context=context)
@@ -79,7 +79,7 @@ def _ask(
 
 
 def _check(url: str) -> bool:
-    """Return whether the provider is on this machine; elsewhere a secret goes by https only."""
+    """Return whether the provider is on this machine; to any other, a secret is sent over https only."""
     parts = urlsplit(url)
     host = parts.hostname or ""
     try:

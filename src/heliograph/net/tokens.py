@@ -1,8 +1,8 @@
-"""Tokens for OAUTHBEARER, from where the settings say, kept until they are due for a new one.
+"""Tokens for OAUTHBEARER, from the source that the settings name, kept until they are due for renewal.
 
-Unsecured ones we write ourselves from the JAAS line, for brokers in their default mode, which is for
-development. Others are fetched with a client's id and secret, or read from a file. None of them, and no
-secret, ever comes into a message.
+Unsecured ones are written here from the JAAS line, for brokers in their default mode, which is for
+development. Others are fetched with a client's id and secret, or read from a file. No token and no
+secret ever appears in a message.
 """
 
 import base64
@@ -31,7 +31,7 @@ _ASSERTION = "JwtBearerJwtRetriever"
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A token and what goes with it; `expires` is in seconds since the epoch, None if nobody knows."""
+    """A token and its extensions; `expires` is in seconds since the epoch, None if unknown."""
 
     text: str = field(repr=False)
     expires: float | None
@@ -39,12 +39,12 @@ class Token:
 
 
 def token_for(sasl: Sasl) -> Token:
-    """Return a token that is good now; TokenRefused if there is none to be had."""
+    """Return a token that is valid now; raise TokenRefused if there is none."""
     return _keeper(sasl).current()
 
 
 class TokenKeeper:
-    """The token of one login; for any thread."""
+    """The token of one login; thread-safe."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class TokenKeeper:
         self._due = 0.0
 
     def current(self) -> Token:
-        """Return the token, a new one once it is due; the old one serves on while it is good."""
+        """Return the token, renewed once it is due; if renewal is refused, the old one is used while it is valid."""
         with self._lock:
             now = self._clock()
             if self._token is None or now >= self._due:
@@ -84,7 +84,7 @@ class TokenKeeper:
 def plan_renewal(
     now: float, token: Token, options: Mapping[str, str], jitter: float | None = None
 ) -> float:
-    """Return when a token is due for a new one, by Java's `sasl.login.refresh.*`."""
+    """Return when a token is due for renewal, by Java's `sasl.login.refresh.*`."""
 
     def number(name: str, default: float) -> float:
         return float(options.get(f"sasl.login.refresh.{name}", default))
@@ -123,7 +123,7 @@ def unsecured_token(options: Mapping[str, str], now: float) -> Token:
 
 
 def expiry(text: str) -> float | None:
-    """Return when a token says that it ends; None of one that does not say or is no JWT."""
+    """Return when a token says that it expires; None if it does not say or is no JWT."""
     parts = text.split(".")
     if len(parts) != 3:
         return None
@@ -141,7 +141,7 @@ def _keeper(sasl: Sasl) -> TokenKeeper:
 
 
 def _getter(sasl: Sasl, options: dict[str, str]) -> Callable[[], Token]:
-    """Return what gets a token, as the settings have it."""
+    """Return the function that gets a token, as the settings define it."""
     if options.get(_RETRIEVER, "").endswith(_ASSERTION):
         raise ConfigError(f"{_RETRIEVER}: signed assertions are not here; use client credentials.")
     if token := options.get("token"):
@@ -179,7 +179,7 @@ def _extensions(options: Mapping[str, str], prefix: str) -> tuple[tuple[str, str
 
 
 def _list(text: str) -> list[str]:
-    """Split a list claim: its first character stands between the items, if it is no letter."""
+    """Split a list claim: its first character separates the items, if it is no letter or digit."""
     if not text:
         return []
     return [text] if text[0].isalnum() else text[1:].split(text[0])

@@ -1,8 +1,8 @@
 """One connection to one broker: frames, TLS, SASL, and kafka-python's codecs on top.
 
-It is set up and asked through `call` by a thread that waits. Fetch and produce do not wait: `send` queues a list of
-buffers and sends what the kernel takes, `poll_frame` returns a whole frame once it is there, and `interest` tells what to
-poll for meanwhile. The two ways may alternate, while no answer is owed.
+A thread that waits sets it up and sends requests through `call`. Fetch and produce do not wait: `send` queues a list of
+buffers and sends what the kernel accepts, `poll_frame` returns a frame once it is complete, and `interest` returns the
+events to poll for meanwhile. The two ways may alternate while no answer is owed.
 """
 
 import select
@@ -33,12 +33,12 @@ CONNECT_TIMEOUT = timedelta(seconds=10)
 _SOCKET_BUFFER = 4 << 20
 _MAX_PARTS = 512  # buffers per sendmsg; the kernel's limit (IOV_MAX) is 1024
 _MAX_FRAME = 512 << 20
-_PROMPT_BYTES = 16 << 20  # a larger answer may take that many times the timeout
+_PROMPT_BYTES = 16 << 20  # an answer that is n times as large may take n times the timeout
 _LENGTH = struct.Struct(">i")
 _REQUEST = struct.Struct(">hhi")
-_TRICKLE = 10  # times its patience an answer may take that comes in drips
-_SESSION_PART = 0.8  # of a session's life, after which to log in again (KIP-368)
-_SESSION_LEAST = 1.1  # seconds; a broker hangs up on who comes again within one
+_TRICKLE = 10  # times its patience that an answer may take if it arrives in small parts
+_SESSION_PART = 0.8  # fraction of a session's lifetime after which to log in again (KIP-368)
+_SESSION_LEAST = 1.1  # seconds; a broker disconnects a client that logs in again within one
 
 Part = bytes | bytearray | memoryview
 Room = Callable[[int], memoryview | None]
@@ -49,12 +49,12 @@ def no_room(_size: int) -> memoryview | None:
 
 
 class Channel:
-    """A connection to one broker; not thread-safe, and dead after the first error."""
+    """A connection to one broker; not thread-safe, and unusable after the first error."""
 
     def __init__(
         self, endpoint: Endpoint, host: str, port: int, within: timedelta = REQUEST_TIMEOUT
     ) -> None:
-        """Connect; no answer, and no part of the way to the first, is waited for longer than `within`."""
+        """Connect; no answer, and no step towards the first, may take longer than `within`."""
         self.host = host
         self.port = port
         self._client_id = endpoint.client_id
@@ -99,7 +99,7 @@ class Channel:
             self._socket.close()
 
     def wait_up_to(self, within: timedelta) -> None:
-        """Give answers that much time from now on, for requests that a broker holds back."""
+        """Let answers take up to `within` from now on, for requests that a broker holds back."""
         self._hurried = True
         self._patience = within.total_seconds()
         if self._waits:
@@ -110,17 +110,17 @@ class Channel:
         return select.POLLIN | select.POLLOUT if self._out else select.POLLIN
 
     def pending(self) -> bool:
-        """Whether bytes wait inside of TLS, where `poll` cannot see them."""
+        """Whether TLS has buffered bytes, which `poll` cannot see."""
         return isinstance(self._socket, ssl.SSLSocket) and self._socket.pending() > 0
 
     def is_silent(self, asked_at: float, patience: float) -> bool:
-        """Whether an answer asked for at `asked_at` does not come: no byte for so long, or only few."""
+        """Whether an answer requested at `asked_at` is overdue: no byte for `patience` seconds, or too few in all."""
         now = time.monotonic()
         return now - max(asked_at, self.heard_at) > patience or now - asked_at > _TRICKLE * patience
 
     @property
     def is_sending(self) -> bool:
-        """Whether the kernel has not taken all that is to be sent."""
+        """Whether some queued bytes have not been accepted by the kernel."""
         return bool(self._out)
 
     @property
@@ -130,7 +130,7 @@ class Channel:
 
     @property
     def expires(self) -> bool:
-        """Whether the session of its login ends soon: a broker hangs up on one that goes on without."""
+        """Whether the SASL session ends soon: a broker closes a connection that continues without one."""
         return time.monotonic() >= self._log_in_again_at
 
     def supports(self, api_key: int, version: int) -> bool:
@@ -144,7 +144,7 @@ class Channel:
         return head + b"\0" if flexible else head
 
     def send(self, parts: Sequence[Part]) -> None:
-        """Queue one frame made of `parts`, without joining them, and send what the kernel takes now."""
+        """Queue one frame made of `parts`, without joining them, and send what the kernel accepts now."""
         self._set_waiting(waits=False)
         self._owed += 1
         total = sum(map(len, parts))
@@ -156,7 +156,7 @@ class Channel:
         self.flush()
 
     def flush(self) -> None:
-        """Send what the kernel takes of what is queued."""
+        """Send as much of the queue as the kernel accepts."""
         out = self._out
         try:
             while out:
@@ -179,7 +179,7 @@ class Channel:
             out.popleft()
 
     def poll_frame(self, buffer: bytearray, room: Room = no_room) -> memoryview | None:
-        """Return the next frame if all of it is there: in what `room` offers for its size, in `buffer`, or in a new one."""
+        """Return the next frame if it is complete: in what `room` offers for its size, in `buffer`, or in a new one."""
         self._set_waiting(waits=False)
         if self._frame is None:
             if not self._receive(memoryview(self._head)):
@@ -200,7 +200,7 @@ class Channel:
         return frame
 
     def _receive(self, view: memoryview) -> bool:
-        """Receive what is there of a view; return whether it is whole."""
+        """Receive the available bytes into a view; return whether it is full."""
         while self._got < len(view):
             try:
                 got = self._socket.recv_into(view[self._got :])
@@ -218,7 +218,7 @@ class Channel:
             return offered[:size]
         if size <= len(buffer):
             return memoryview(buffer)[:size]
-        # No room is made yet for what is only announced.
+        # Memory is not allocated yet for what is only announced.
         return memoryview(bytearray(min(size, _PROMPT_BYTES)))
 
     def _size(self) -> int:
@@ -241,7 +241,7 @@ class Channel:
     def _read_whole(self) -> memoryview:
         self._fill(memoryview(self._head))
         size = self._size()
-        # No room is made yet for what is only announced.
+        # Memory is not allocated yet for what is only announced.
         buffer = bytearray(min(size, _PROMPT_BYTES))
         got = len(buffer)
         deadline = self._deadline(size)
@@ -253,7 +253,7 @@ class Channel:
         return memoryview(buffer)
 
     def _deadline(self, size: int) -> float:
-        """Return until when an answer of that size must be there; a large one may take longer."""
+        """Return the time by which an answer of `size` must be complete; a large one may take longer."""
         patience = self._patience
         if not self._hurried:
             patience *= max(1.0, size / _PROMPT_BYTES)
@@ -287,7 +287,7 @@ class Channel:
         return response
 
     def _fill(self, view: memoryview, deadline: float | None = None) -> None:
-        """Receive as many bytes as `view` has; most come at once, so a deadline is made for those that do not."""
+        """Receive as many bytes as `view` has; most arrive at once, so a deadline is set only for those that do not."""
         while True:
             got = self._socket.recv_into(view)
             if got == len(view):
@@ -298,7 +298,7 @@ class Channel:
             if deadline is None:
                 deadline = self._deadline(len(view))
             if time.monotonic() > deadline:
-                # A socket's timeout is for each part: bytes that trickle in never meet it.
+                # A socket's timeout applies to each part: bytes that trickle in never reach it.
                 raise TimeoutError(f"{self.host}:{self.port} did not finish an answer in time")
 
     def _negotiate(self) -> None:
@@ -319,7 +319,7 @@ class Channel:
         try:
             self._authenticate(sasl)
         except KafkaFault as exc:
-            # The connection ends here; the next one to open it is told why it gets none.
+            # The connection ends here; the next attempt to open it fails with the reason.
             raise ConnectionAbortedError(str(exc)) from exc
 
     def _authenticate(self, sasl: Sasl) -> None:
@@ -356,12 +356,12 @@ def _connect(host: str, port: int, within: timedelta) -> socket.socket:
         ValueError,
         OverflowError,
         TypeError,
-    ) as exc:  # a broker may name any place as another's
+    ) as exc:  # a broker may report any address for another one
         raise ConnectionAbortedError(f"{str(host)[:100]!r}:{port} is no address") from exc
 
 
 def _shake_hands(plain: socket.socket, context: ssl.SSLContext, host: str) -> ssl.SSLSocket:
-    """Return the encrypted socket; who is not believed is told by the reason and the key."""
+    """Return the encrypted socket; for an untrusted broker, the error names the reason and the key to set."""
     try:
         return context.wrap_socket(plain, server_hostname=host)
     except ssl.SSLCertVerificationError as exc:

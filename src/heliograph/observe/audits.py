@@ -1,6 +1,6 @@
 """The last drill and the last verify of each flow, from the reports that the commands keep in a folder.
 
-A report is `drill-*.json` or `verify-*.json`. Where commands run on another machine, its folder is to be shared.
+A report is `drill-*.json` or `verify-*.json`. If commands run on another machine, share its folder.
 """
 
 from collections.abc import Iterator, Mapping

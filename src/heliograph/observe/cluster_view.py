@@ -1,4 +1,4 @@
-"""The clusters that flows of this process lead from and to: brokers, topics, groups. Nothing is changed."""
+"""The source and target clusters of this process's flows: brokers, topics, groups. Nothing is changed."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -17,7 +17,7 @@ from heliograph.model import Endpoint, TopicPartition
 from heliograph.observe.looking import PATIENCE, look_at
 from heliograph.policy.topic_configs import TOPIC_CONFIG
 
-_OLD_KIND = "classic"  # what a group is whose broker is too old to tell
+_OLD_KIND = "classic"  # the type of a group whose broker is too old to report it
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +139,7 @@ def aliases_in(flows: Iterable[FlowConfig]) -> list[str]:
 
 
 def find_cluster(known: Iterable[FlowConfig], alias: str) -> tuple[Endpoint, list[FlowConfig]]:
-    """Return how to reach a cluster, and the flows that lead from or to it."""
+    """Return how to reach a cluster, and the flows whose source or target it is."""
     configs = list(known)
     flows = [config for config in configs if alias in (config.flow.source, config.flow.target)]
     if not flows:
@@ -150,7 +150,7 @@ def find_cluster(known: Iterable[FlowConfig], alias: str) -> tuple[Endpoint, lis
 
 
 def list_known(known: Iterable[FlowConfig]) -> list[ClusterLine]:
-    """Return every cluster that flows name; none of them is asked."""
+    """Return every cluster that flows name, without contacting any."""
     configs = list(known)
     lines = []
     for alias in aliases_in(configs):
@@ -160,7 +160,7 @@ def list_known(known: Iterable[FlowConfig]) -> list[ClusterLine]:
 
 
 def view_cluster(endpoint: Endpoint, alias: str) -> ClusterShown:
-    """Return the brokers of a cluster, and what is amiss with its partitions."""
+    """Return the brokers of a cluster, and what is wrong with its partitions."""
     with look_at(endpoint) as cluster:
         layout = describe_layout(cluster)
         controller = find_controller(cluster, layout.controller)
@@ -234,7 +234,7 @@ def view_groups(endpoint: Endpoint, wanted: Callable[[str], bool]) -> list[Group
 
 
 def view_group(endpoint: Endpoint, alias: str, group: str) -> GroupShown:
-    """Return who is in a group, and how far it has come."""
+    """Return the members of a group, and its offsets."""
     with look_at(endpoint) as cluster:
         listed = list_groups(cluster).get(group)
         if listed is None:
@@ -286,7 +286,7 @@ def _offsets(
 
 
 def _ends_of(cluster: Cluster, wanted: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-    """Return where partitions end; one that is gone, or that nobody leads, is left out."""
+    """Return where partitions end; one that is gone, or has no leader, is left out."""
     partitions = list(wanted)
     topics = patiently(lambda: cluster.describe({p.topic for p in partitions}), PATIENCE)
     led = [p for p in partitions if p.topic in topics and topics[p.topic].leads(p.index)]

@@ -1,4 +1,4 @@
-"""Whether a flow is well, in one word for a map, a table and an alert."""
+"""The health of a flow, in one word for a map, a table and an alert."""
 
 from collections.abc import Iterable, Iterator
 from enum import StrEnum
@@ -7,7 +7,7 @@ from heliograph.errors import ClusterUnreachable
 from heliograph.observe.flow_status import FlowStatus, State
 
 LATE = 60.0
-"""Seconds of lag from which on a flow is not well."""
+"""Seconds of lag above which a flow is not healthy."""
 
 
 class Health(StrEnum):
@@ -26,7 +26,7 @@ _AT_REST = {
 
 
 def judge(flow: FlowStatus, lag_seconds: float | None) -> tuple[Health, str | None]:
-    """Return how a flow is, and the first thing to know if it is not well."""
+    """Return the health of a flow, and the first thing to know if it is not good."""
     if flow.state is not State.RUNNING:
         return _AT_REST[flow.state], flow.reason
     for health, sentence in _complaints(flow, lag_seconds):
@@ -35,7 +35,7 @@ def judge(flow: FlowStatus, lag_seconds: float | None) -> tuple[Health, str | No
 
 
 def _complaints(flow: FlowStatus, lag_seconds: float | None) -> Iterator[tuple[Health, str]]:
-    """Yield what is not well with a flow that runs, the worst first."""
+    """Yield what is wrong with a running flow, the worst first."""
     for sentence in flow.waiting:
         if sentence not in flow.open_transactions:
             yield Health.BAD, sentence
@@ -55,7 +55,7 @@ def _complaints(flow: FlowStatus, lag_seconds: float | None) -> Iterator[tuple[H
 
 
 def unreachable(alias: str, flows: Iterable[FlowStatus]) -> str | None:
-    """Return why nothing comes from or goes to a cluster, if flows say that it does not answer."""
+    """Return why nothing comes from or goes to a cluster, if flows report that it does not answer."""
     begins = ClusterUnreachable.words(alias)
     for flow in flows:
         for sentence in (*flow.waiting, flow.reason or ""):

@@ -1,4 +1,4 @@
-"""How old the oldest record is that was not copied yet, told from looks at a partition's end."""
+"""The age of the oldest record that is not copied yet, computed from samples of a partition's end."""
 
 from itertools import pairwise
 from typing import NamedTuple
@@ -7,7 +7,7 @@ _KEPT = 64
 
 
 class _Seen(NamedTuple):
-    """The partition ended at `end` from `first` to `last`, as far as anybody looked."""
+    """The partition ended at `end` from `first` to `last`, as far as it was sampled."""
 
     end: int
     first: float
@@ -15,7 +15,7 @@ class _Seen(NamedTuple):
 
 
 class EndHistory:
-    """Where a partition ended at which time. A record between two looks counts as appended evenly between them."""
+    """Where a partition ended at which time. Records between two samples count as appended evenly between them."""
 
     __slots__ = ("_seen",)
 
@@ -23,10 +23,10 @@ class EndHistory:
         self._seen: list[_Seen] = []
 
     def note(self, now: float, end: int, upstream: int) -> None:
-        """Take in a look; `upstream` is the next offset to be copied: what is before it is of no use."""
+        """Add a sample; `upstream` is the next offset to be copied: what is before it is of no use."""
         seen = self._seen
         if seen and end < seen[-1].end:
-            seen.clear()  # it was made anew
+            seen.clear()  # it was recreated
         if seen and end == seen[-1].end:
             seen[-1] = seen[-1]._replace(last=now)
         else:
@@ -39,9 +39,9 @@ class EndHistory:
             del seen[1:-1:2]
 
     def age(self, now: float, upstream: int) -> float | None:
-        """Return for how many seconds the record at `upstream` has been there; 0 if it is not yet.
+        """Return for how many seconds the record at `upstream` has existed; 0 if it does not exist yet.
 
-        None if it was there when somebody looked for the first time.
+        None if it existed at the first sample.
         """
         seen = self._seen
         if not seen or upstream >= seen[-1].end:
@@ -53,5 +53,5 @@ class EndHistory:
         return None
 
     def known_for(self, now: float) -> float:
-        """Return for how many seconds looks are remembered."""
+        """Return for how many seconds samples are remembered."""
         return now - self._seen[0].first if self._seen else 0.0

@@ -1,6 +1,6 @@
-"""Statuses as numbers under the names of observe/metrics_catalog.py: looked at when somebody asks, never pushed.
+"""Statuses as numbers under the names of observe/metrics_catalog.py: sampled on request, never pushed.
 
-What only two looks can tell, a rate or an age, is remembered here from one look to the next.
+Rates and ages need two samples: what they need is remembered here from one sample to the next.
 """
 
 import operator
@@ -27,7 +27,7 @@ _REASONS = 10
 _REASON_LENGTH = 120
 _CHECKPOINTS = "checkpoints"
 _FOREIGN = "foreign"
-# A count that is there from the beginning: the first step of one that is not is no increase to Prometheus.
+# These counts exist from the beginning: Prometheus sees no increase in the first value of a new series.
 _NO_BATCHES = {**{verdict.value: 0 for verdict in Verdict}, "skipped": 0, "dropped": 0}
 _NO_LOSSES = dict.fromkeys((kind.value for kind in StopKind if kind.is_loss), 0)
 _FOLDS: dict[Fold, Callable[[float, float], float]] = {
@@ -100,7 +100,7 @@ class _Progress:
 class _Rounds:
     """The rounds of a connector's checkpoints, as far as they were seen: when, and how long they took.
 
-    Before the first good one, `since` is when there was first a look.
+    Before the first good one, `since` is the time of the first sample.
     """
 
     since: float
@@ -124,7 +124,7 @@ class _Rounds:
 
 
 class Observer:
-    """Turns snapshots into pages; for any thread."""
+    """Turns snapshots into pages; thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -137,7 +137,7 @@ class Observer:
         """Return all numbers, by metric and labels, in the order in which they are declared."""
         page: Page = {metric: {} for metric in metrics.METRICS}
         with self._lock:
-            # Two who look at once may come in the wrong order, and ends that fall would be taken for new topics.
+            # Two concurrent requests may arrive in the wrong order, and ends that fall would look like new topics.
             if self._last is None or snapshot.now >= self._last.now:
                 self._last = snapshot
             snapshot = self._last
@@ -152,7 +152,7 @@ class Observer:
         return page
 
     def _forget(self, snapshot: Snapshot) -> None:
-        """Keep what is remembered to what there is."""
+        """Forget what no longer exists."""
         flows = {status.flow for status in snapshot.flows}
         kept: dict[tuple[str, str, int], _Progress] = {}
         for flow in flows:
@@ -166,7 +166,7 @@ class Observer:
         }
         self._running_at = {
             flow: self._running_at.get(flow, snapshot.now) for flow in flows
-        }  # one that never ran counts from the first look
+        }  # one that never ran counts from the first sample
 
     def _put_partitions(self, page: Page, snapshot: Snapshot, limits: Limits) -> None:
         topics = {(f, p.topic) for f, its in snapshot.partitions.items() for p in its}
@@ -197,7 +197,7 @@ class Observer:
         _put(page, metrics.FLOW_RPO, away, ends)
         for partition, known in zip(partitions, ages, strict=True):
             progress = self._progress[flow, partition.topic, partition.partition]
-            # What was there before anybody looked is no younger than our last good look at the flow.
+            # What existed before the first sample is no younger than our last good sample of the flow.
             age = max(progress.ends.known_for(snapshot.now), away) if known is None else known
             if partition.stop_kind is not None:
                 _put(page, metrics.FLOW_STOPPED, 1, (*ends, partition.stop_kind))
@@ -313,9 +313,9 @@ def _put_chore(page: Page, ends: tuple[str, str], chore: ChoreStatus) -> None:
 
 
 def _age(progress: _Progress, partition: PartitionStatus, snapshot: Snapshot) -> float | None:
-    """Return how long the oldest record that is not copied has been there, in seconds.
+    """Return for how many seconds the oldest record that is not copied has existed.
 
-    One that was there at the first look is no older than the newest copied one; None if none was copied.
+    One that existed at the first sample is no older than the newest copied one; None if none was copied.
     """
     age = progress.ends.age(snapshot.now, partition.upstream)
     if age is None:
@@ -356,7 +356,7 @@ def _put_bean(
     rates: tuple[float, float] | None,
     by_partition: bool,
 ) -> None:
-    """Put what MM2 tells of a partition; without a partition's label it is a topic's."""
+    """Put what MM2 reports for a partition; without a partition's label it is a topic's."""
     index = str(partition.partition) if by_partition else ""
     labels = *ends, partition.remote_topic, index
     _put(page, metrics.RECORD_COUNT, partition.records, labels)
@@ -390,7 +390,7 @@ def _put_spread(page: Page, into: metrics.Spread, spread: Spread | None, labels:
 
 
 def _shorten(reasons: Counter[str]) -> Counter[str]:
-    """Return the ten commonest reasons, and the others as one."""
+    """Return the ten most common reasons, and the others as one."""
     kept: Counter[str] = Counter()
     for place, (reason, count) in enumerate(reasons.most_common()):
         kept[reason[:_REASON_LENGTH] if place < _REASONS else "other"] += count

@@ -1,10 +1,10 @@
-"""Every metric of /metrics, declared once: its name, type, labels and what it tells.
+"""Every metric of /metrics, declared once: its name, type, labels and meaning.
 
-MirrorMaker 2's metrics are JMX beans, and their Prometheus names are made by rules of a JMX exporter. The
+MirrorMaker 2's metrics are JMX beans, and the rules of a JMX exporter make their Prometheus names. The
 names here are those of Strimzi's rules and of any rule set with lowercaseOutputName:
 `kafka.connect.mirror:type=MirrorSourceConnector` attribute `record-count` is
 `kafka_connect_mirror_mirrorsourceconnector_record_count`, a gauge as all of them are there. Labels are the
-bean's tags as of Kafka 4.0, which are those of older ones and `source`.
+bean's tags as of Kafka 4.0, which are those of older versions plus `source`.
 """
 
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ class Kind(StrEnum):
 
 
 class Fold(StrEnum):
-    """What becomes of two values under the same labels, such as those of a topic's partitions."""
+    """How two values under the same labels are combined, such as those of a topic's partitions."""
 
     SUM = "sum"
     MAX = "max"

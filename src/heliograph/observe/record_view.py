@@ -1,6 +1,6 @@
-"""Single records of a cluster, for somebody to read.
+"""Single records of a cluster, for a person to read.
 
-Not of topics where Connect keeps the configs of connectors: there are passwords in them.
+Not of topics where Connect keeps the configs of connectors: they contain passwords.
 """
 
 import re
@@ -17,7 +17,7 @@ from heliograph.observe.looking import look_at
 from heliograph.observe.shown import RecordShown, decoder_of, show_record
 
 _CONFIGS_OF_MM2 = re.compile(r"mm2-configs\..*\.internal")
-_USUAL_CONFIGS = "connect-configs"  # as Connect's own file for workers has it
+_USUAL_CONFIGS = "connect-configs"  # as in Connect's own file for workers
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ def view_records(
 
 
 def holds_configs(topic: str, flows: Iterable[FlowConfig]) -> bool:
-    """Tell whether a topic, or what it is a copy of, is where configs of connectors are kept."""
+    """Return whether a topic, or what it is a copy of, holds configs of connectors."""
     configs = list(flows)
     kept = {config.working.config_storage_topic for config in configs} | {_USUAL_CONFIGS}
     names = {topic, *(naming_of(config).original_topic(topic) for config in configs)}

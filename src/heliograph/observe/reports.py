@@ -1,6 +1,6 @@
 """The reports of drills and verifies in a folder: `KIND-TIME.json`, and for some a page, `KIND-TIME.html`.
 
-Names come from a browser: what is no name of a report is not looked for, and a link is not followed.
+Names come from a browser: a name that no report can have is not looked up, and a link is not followed.
 """
 
 import json
@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 from heliograph.errors import MirrorError
 
 REPORTS = Path("drill-reports")
-"""Where commands keep reports, and pages look for them, unless told otherwise."""
+"""Where commands keep reports, and pages look for them, by default."""
 LARGEST = 20 << 20
 _LISTED = 200
 _SUMMARY = 500
@@ -120,7 +120,7 @@ class Shelf:
 
 
 def read_bounded(path: Path) -> bytes:
-    """Return what a plain file holds; OSError for one that is no such file, also for a link."""
+    """Return the content of a plain file; OSError for anything else, also for a link."""
     with open(path, "rb", opener=_open_plainly) as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise FileNotFoundError(path)
@@ -144,7 +144,7 @@ def load_report(path: Path) -> dict[str, Any] | None:
 
 
 def time_of(plain: Mapping[str, Any], changed: float) -> float:
-    """Return when a drill began or a verify ended; a report that does not tell has its file's time."""
+    """Return when a drill began or a verify ended; a report that does not say has its file's time."""
     told = plain.get("began") or plain.get("ended")
     try:
         return datetime.fromisoformat(told).timestamp() if isinstance(told, str) else changed

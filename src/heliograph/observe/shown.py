@@ -1,4 +1,4 @@
-"""Bytes of records for somebody to read: text where they are text, else hex, and never much of them."""
+"""Bytes of records for a person to read: text where they are text, else hex, and only the first of them."""
 
 import unicodedata
 from codecs import getincrementaldecoder
@@ -52,7 +52,7 @@ class RecordShown:
 
 
 def show_record(record: RawRecord, decode: Decode | None = None) -> RecordShown:
-    """Return a record as it is shown; what a topic of MirrorMaker's holds is told in its own words too."""
+    """Return a record as it is shown; a record of a MirrorMaker topic is also shown decoded."""
     key: bytes | None
     headers: tuple[Header, ...]
     try:
@@ -81,7 +81,7 @@ def show(data: bytes | None) -> Shown | None:
     first = data[:MOST_BYTES]
     cut = len(data) > len(first)
     try:
-        # The cut may go through a character: then it is left out, not an error.
+        # The cut may split a character: then that is left out, not an error.
         text = getincrementaldecoder("utf-8")().decode(first, final=not cut)
     except UnicodeDecodeError:
         return Shown(first.hex(), "hex", len(data), cut)
@@ -91,7 +91,7 @@ def show(data: bytes | None) -> Shown | None:
 
 
 def decoder_of(topic: str, flows: Iterable[FlowConfig]) -> Decode | None:
-    """Return what reads the records of a topic that these flows keep for themselves."""
+    """Return the decoder for the records of a topic that these flows keep for themselves."""
     for config in flows:
         naming = naming_of(config)
         aliases = config.flow.source, config.flow.target

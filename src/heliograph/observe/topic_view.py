@@ -112,7 +112,7 @@ class Drift:
 
 @dataclass(slots=True)
 class _End:
-    """What one cluster tells of a topic; `answered` is false where it tells nothing."""
+    """What one cluster reports about a topic; `answered` is false if it failed to answer."""
 
     answered: bool = False
     exists: bool = False
@@ -264,7 +264,7 @@ def _ask_target(config: FlowConfig, topic: str, remote: str, *, with_runs: bool)
 
 
 def _ask(endpoint: Endpoint, fill: Callable[[Cluster, _End], None]) -> _End:
-    """Return what a cluster tells, or as much of it as it told before it stopped answering."""
+    """Return what a cluster reports, or as much as it reported before it stopped answering."""
     end = _End()
     try:
         with look_at(endpoint) as cluster:

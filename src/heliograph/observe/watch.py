@@ -1,4 +1,4 @@
-"""Flows over time: looked at every few seconds, for what one look cannot tell; an hour of it is kept."""
+"""Flows over time: sampled every few seconds, for what one sample cannot show; an hour of it is kept."""
 
 import logging
 import threading
@@ -44,7 +44,7 @@ class Sample(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FlowLook:
-    """A flow as one look showed it, and what it has been since."""
+    """A flow as one sample showed it, with its values over time."""
 
     status: FlowStatus
     health: Health
@@ -88,7 +88,7 @@ class _Course:
         rate, byte_rate = self._rates(now, status)
         p50, p99 = self._quantiles(now, status.latency_counts)
         sample = Sample(at, rate, byte_rate, status.lag, lag, rpo, p50, p99)
-        if now - self._kept_at >= _EVERY - _FRESH:  # not by the clock on the wall, which may jump
+        if now - self._kept_at >= _EVERY - _FRESH:  # not by the wall clock, which may jump
             self._kept_at = now
             self.samples.append(sample)
         hour = int(at // 3600)
@@ -104,7 +104,7 @@ class _Course:
     def _rates(self, now: float, status: FlowStatus) -> tuple[float | None, float | None]:
         counts = self._counts
         if counts and status.records < counts[-1][1]:
-            counts.clear()  # it has begun anew
+            counts.clear()  # it has started again
         counts.append((now, status.records, status.bytes))
         while len(counts) > 2 and now - counts[1][0] >= _RATE_WINDOW:
             counts.popleft()
@@ -130,7 +130,7 @@ class _Course:
 
 
 class Watch:
-    """Looks at the flows of a process, on its own every 5 s and whenever somebody asks; for any thread."""
+    """Samples the flows of a process every 5 s by itself, and on request; thread-safe."""
 
     def __init__(self, take: Callable[[], Snapshot], observer: Observer) -> None:
         self._take = take
@@ -158,7 +158,7 @@ class Watch:
             return self._last[1]
 
     def history(self, flow: str, seconds: float) -> list[Sample]:
-        """Return the samples of a flow that are no older than that."""
+        """Return the samples of a flow that are at most that old."""
         with self._lock:
             course = self._courses.get(flow)
             samples = list(course.samples) if course else []
@@ -203,7 +203,7 @@ def _last(audits: Sequence[DrillStatus | VerifyStatus], flow: str, kind: type[T]
 
 
 def _clusters(flows: Sequence[FlowStatus]) -> list[ClusterLook]:
-    """Return the clusters; one that no running flow asks is OFF: nobody knows how it is."""
+    """Return the clusters; one that no running flow asks is OFF: its health is unknown."""
     asked = {a for flow in flows if flow.state is State.RUNNING for a in split(flow.flow)}
     found = []
     for alias in sorted({a for flow in flows for a in split(flow.flow)}):

@@ -1,4 +1,4 @@
-"""What one flow would do, asked of the same functions that do it. Reads; makes and changes nothing."""
+"""What one flow would do, from the same functions that do it. Reads only; creates and changes nothing."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
@@ -50,7 +50,7 @@ _GROUPS_TOPIC = "__consumer_offsets"
 
 @dataclass(frozen=True, slots=True)
 class _Desk:
-    """The clusters of one flow, all of which have answered, and what is on the first two."""
+    """The clusters of one flow, all of which have answered, and the topics of the first two."""
 
     config: FlowConfig
     source: Cluster
@@ -72,7 +72,7 @@ def plan_flow(config: FlowConfig) -> tuple[FlowPlan, list[str]]:
 
         def connect(endpoint: Endpoint) -> Cluster:
             cluster = stack.enter_context(closing(Cluster(endpoint)))
-            cluster.describe(())  # an unreachable one is told at once, not after some patience
+            cluster.describe(())  # an unreachable one fails at once, without retries
             return cluster
 
         try:
@@ -152,7 +152,7 @@ def _make(desk: _Desk, selected: Mapping[str, Topic], remotes: RemotePlan) -> It
 
 
 def _make_internal(desk: _Desk) -> Iterator[TopicToMake]:
-    """Yield the topics in which a flow keeps its books and that are not there yet."""
+    """Yield the internal topics of a flow that do not exist yet."""
     config = desk.config
     naming = naming_of(config)
     storage = config.offset_storage
@@ -199,7 +199,7 @@ def _described(cluster: Cluster, topic: str) -> dict[str, Topic]:
 
 
 def _checked(cluster: Cluster, made: TopicToMake, key: str) -> TopicToMake:
-    """Return it with the reason why its cluster would refuse it, if it would."""
+    """Return the topic with the reason why its cluster would refuse it, if any."""
     brokers = len(cluster.nodes())
     return replace(
         made,
@@ -237,7 +237,7 @@ def _configs(desk: _Desk) -> tuple[tuple[ConfigsToChange, ...], list[str]]:
 def _partitions(
     desk: _Desk, selected: Mapping[str, Topic], remotes: RemotePlan
 ) -> tuple[tuple[PartitionPlan, ...], list[str], list[str]]:
-    """Return from where partitions are copied, with problems and notes."""
+    """Return where the copy of each partition starts, with problems and notes."""
     config = desk.config
     foreseen = remotes.foresee(desk.existing)
     routes = route_topics(config, selected, foreseen, {}, remotes.refused).routes
@@ -264,7 +264,7 @@ def _partitions(
         source = start.route.source
         upstream = start.position.upstream
         loss = None
-        if not start.barred:  # else the position is one in a topic that is gone
+        if not start.barred:  # else the position is in a topic that is gone
             loss = find_loss(source, upstream, firsts[source], tops[source])
             upstream = upstream if loss is None else loss.resume
         lost = start.loss or (loss.reason if loss else None)
@@ -291,12 +291,12 @@ def _partitions(
 def _settled(
     desk: _Desk, starts: Sequence[Start], unmade: Collection[TopicPartition], *, is_first: bool
 ) -> tuple[list[Start], list[str]]:
-    """Return where partitions begin after a MirrorMaker 2, and what would keep the flow from starting."""
+    """Return where partitions start after a MirrorMaker 2, and what would prevent the flow from starting."""
     empty = set(unmade)
     lost = [s for s in starts if s.origin is StartOrigin.TAKEN_OVER and s.route.remote in empty]
     others = [start for start in starts if start not in lost]
     try:
-        # Asked for a group that is not there, a broker makes the topic that groups are kept in.
+        # A broker that is asked for a group that does not exist creates the topic that holds groups.
         if desk.config.worker.get("group.id") in list_groups(desk.storage):
             check_stopped(desk.config, desk.storage, desk.target)
         settled = settle_starts(desk.config, others, desk.source, desk.target, is_first=is_first)
@@ -363,5 +363,5 @@ def _groups(desk: _Desk) -> tuple[tuple[GroupPlan, ...], list[str]]:
 
 
 def _has_groups(desk: _Desk) -> bool:
-    """Whether the target ever had a group; one that had none would make a topic when asked for one."""
+    """Whether the target ever had a group; one without any would create a topic when asked for one."""
     return _GROUPS_TOPIC in desk.existing or bool(list_groups(desk.target))

@@ -1,4 +1,4 @@
-"""What a plan judges: topics that would go round, names that two topics want, how much there is to copy."""
+"""What a plan judges: replication loops, topics with the same remote name, how much there is to copy."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ class Origin(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """Records would go this way and come back to where they began, again and again."""
+    """A path on which records return to where they started, again and again."""
 
     way: tuple[Place, ...]
 
@@ -55,7 +55,7 @@ class Clash:
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """What lies before a partition's end; `bytes` is None where nobody tells, and may be a share of the whole."""
+    """What remains up to a partition's end; `bytes` is None if unknown, and may be a share of the whole log."""
 
     offsets: int
     bytes: int | None
@@ -65,10 +65,10 @@ class Backlog:
 def find_loops(
     starts: Iterable[Place], follow: Callable[[Place], Iterable[Place]], longest: int
 ) -> list[Loop]:
-    """Return the ways on which a record comes back to a topic that it was in.
+    """Return the paths on which a record comes back to a topic that it was in.
 
-    `follow` tells where the flows take the records of a topic. Every topic is looked at once; a way of
-    more than `longest` steps, which only a naming that never ends makes, is given up.
+    `follow` returns where the flows copy the records of a topic. Every topic is visited once; a path of
+    more than `longest` steps, which only a naming policy with endless new names produces, is given up.
     """
     done: set[Place] = set()
     loops: list[Loop] = []
@@ -105,7 +105,7 @@ def explain_skip(topic: str, skip: Skip, names: NameFilter) -> str:
 
 
 def count_backlog(position: int, first: int, end: int, size: int | None) -> Backlog:
-    """Return what a copy of a partition from `position` on has before it; `size` is of the whole log."""
+    """Return what remains to copy of a partition from `position` on; `size` is that of the whole log."""
     held = max(end - first, 0)
     left = min(max(end - position, 0), held)
     if left == 0:
@@ -116,7 +116,7 @@ def count_backlog(position: int, first: int, end: int, size: int | None) -> Back
 
 
 def refusal_to_replicate(factor: int, brokers: int, key: str, cluster: str) -> str | None:
-    """Return why a cluster cannot make a topic of so many replicas; None where it can."""
+    """Return why a cluster cannot create a topic with that many replicas; None if it can."""
     if factor == BROKERS_DEFAULT or factor <= brokers:
         return None
     has = f"{brokers} broker" + ("s" if brokers != 1 else "")

@@ -1,4 +1,4 @@
-"""`plan`: what a mirror would do as a whole. Reads; makes and changes nothing."""
+"""`plan`: what a mirror would do as a whole. Reads only; creates and changes nothing."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
@@ -19,8 +19,8 @@ def plan_mirror(
 ) -> MirrorPlan:
     """Return what these flows would do.
 
-    `others` run beside them and count only where topics could go round; those that are `beating` copy
-    nothing and only make a heartbeats topic.
+    `others` run next to them and count only for replication loops; `beating` flows copy nothing and only
+    create a heartbeats topic.
     """
     plans = []
     topics: dict[str, set[str]] = {}

@@ -18,7 +18,7 @@ MEASURED_BYTES_PER_SECOND = 100_000_000
 
 @dataclass(frozen=True, slots=True)
 class TopicToMake:
-    """A topic that would be made; an internal one has no `topic` it is a copy of."""
+    """A topic that would be created; an internal one has no `topic` that it is a copy of."""
 
     cluster: str
     remote_topic: str
@@ -51,7 +51,7 @@ class ConfigsToChange:
 
 @dataclass(frozen=True, slots=True)
 class PartitionPlan:
-    """From where a partition would be copied, and how much that is; one that is `blocked` waits for a person."""
+    """Where the copy of a partition would start, and how much it copies; a `blocked` one waits for a person."""
 
     source: TopicPartition
     remote: TopicPartition
@@ -65,7 +65,7 @@ class PartitionPlan:
 
     @property
     def is_work(self) -> bool:
-        """Whether this is something to do; a heartbeat or two is always under way."""
+        """Whether this is something to do; one or two heartbeats are always in transit."""
         return self.blocked or bool(self.backlog.offsets and not self.is_heartbeats)
 
 
@@ -73,8 +73,8 @@ class PartitionPlan:
 class GroupPlan:
     """A group of the source: `checkpoints` would be written for it, `moves` made on the target.
 
-    `passed_over` says why there are no checkpoints, `left_alone` why it is not moved. On partitions
-    where it is `ahead` it has read what is not copied yet, and would read it again on the target.
+    `passed_over` says why there are no checkpoints, `left_alone` why it is not moved. On `ahead`
+    partitions it has read records that are not copied yet, and would read them again on the target.
     """
 
     group: str
@@ -128,7 +128,7 @@ class FlowPlan:
 
     @property
     def bytes(self) -> int | None:
-        """How much would be copied; None where the source tells no sizes."""
+        """How much would be copied; None where the source reports no sizes."""
         known = [p.backlog.bytes for p in self.partitions if not p.blocked]
         return None if None in known else sum(size for size in known if size is not None)
 
@@ -143,7 +143,7 @@ class FlowPlan:
 
 @dataclass(frozen=True, slots=True)
 class MirrorPlan:
-    """All flows of a file, and what goes wrong between them."""
+    """All flows of a file, and the conflicts between them."""
 
     flows: tuple[FlowPlan, ...]
     loops: tuple[Loop, ...] = ()
@@ -157,7 +157,7 @@ class MirrorPlan:
 
     @property
     def exit_code(self) -> int:
-        """0 nothing to do, 1 something, 3 a flow of which that cannot be told."""
+        """0 nothing to do, 1 something to do, 3 unknown for at least one flow."""
         if any(flow.failure for flow in self.flows):
             return 3
         return 1 if self.has_work else 0

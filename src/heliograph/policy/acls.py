@@ -1,7 +1,7 @@
-"""Which ACLs of the source hold for remote topics: a reader there is a reader here, a writer is not.
+"""Which ACLs of the source apply to remote topics: a reader there is a reader here, a writer is not.
 
-Only literal ACLs of topics are ever looked at; those of groups, of the cluster and with prefixes stay
-where they are.
+Only literal ACLs of topics are considered; those of groups, of the cluster and with prefixes are not
+copied.
 """
 
 from collections.abc import Callable, Iterable
@@ -30,7 +30,7 @@ class Operation(IntEnum):
 
     @classmethod
     def _missing_(cls, _value: object) -> "Operation":
-        return cls.UNKNOWN  # of a broker newer than this list
+        return cls.UNKNOWN  # from a broker newer than this list
 
 
 class Permission(IntEnum):

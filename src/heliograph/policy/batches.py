@@ -20,7 +20,7 @@ from heliograph.wire.record_batch import (
 
 _NEEDS_REENCODING = APPEND_TIME | DELETE_HORIZON
 
-# Below this, sending a batch of its own costs more than encoding its records into a common one.
+# Below this, sending a separate batch costs more than encoding its records into a common one.
 SMALL_RECORDS = 16
 SMALL_BYTES = 8 << 10
 
@@ -49,9 +49,9 @@ def is_small(records: int, size: int) -> bool:
 
 
 class AbortedTransactions:
-    """Tells the batches of aborted transactions in one fetched range, fed in offset order.
+    """Identifies the batches of aborted transactions in one fetched range; pass them in offset order.
 
-    A fetch response lists every aborted transaction that touches its range, so a new one is made
+    A fetch response lists every aborted transaction that touches its range, so a new object is made
     per partition and response.
     """
 

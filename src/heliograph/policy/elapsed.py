@@ -1,4 +1,4 @@
-"""A clock for promises between processes: it also counts the time in which this machine was asleep."""
+"""A clock for promises between processes: it also counts the time in which this machine was suspended."""
 
 import time
 

@@ -1,7 +1,7 @@
-"""Which topics and groups a flow takes, by MirrorMaker 2's lists of Java regular expressions.
+"""Which topics and groups a flow selects, by MirrorMaker 2's lists of Java regular expressions.
 
-A list is joined with `|` and must match a whole name; an empty list matches nothing. What Python
-writes otherwise than Java is translated; what it cannot express is refused rather than misread.
+A list is joined with `|` and must match a whole name; an empty list matches nothing. Syntax that Python
+writes differently is translated; syntax that Python cannot express is refused rather than misread.
 """
 
 import re
@@ -36,7 +36,7 @@ _ESCAPES = {r"\z": r"\Z", r"\h": r"[ \t\xa0]", r"\e": r"\x1b"}
 
 
 class NameFilter:
-    """Takes the names that `include` matches and `exclude` does not."""
+    """Accepts the names that `include` matches and `exclude` does not."""
 
     __slots__ = ("_exclude", "_exclude_patterns", "_include")
 
@@ -75,7 +75,7 @@ def reason_to_skip(
     target_alias: str,
     heartbeats: bool,
 ) -> Skip | None:
-    """Return why a topic of the source is not copied; None if it is. Heartbeats may come past the filter."""
+    """Return why a topic of the source is not copied; None if it is. Heartbeats may bypass the filter."""
     if naming.is_internal_topic(topic):
         return Skip.INTERNAL
     if is_cycle(topic, naming=naming, target_alias=target_alias):
@@ -86,7 +86,7 @@ def reason_to_skip(
 
 
 def is_cycle(topic: str, *, naming: NamingPolicy, target_alias: str) -> bool:
-    """Return whether a topic has been on the target already, so that a copy would go round."""
+    """Return whether a topic has been on the target already, so that a copy would loop."""
     source = naming.topic_source(topic)
     while source is not None:
         if source == target_alias:

@@ -47,7 +47,7 @@ class LatencyBuckets:
         return [0] * len(self.counts)
 
     def drain(self) -> list[int]:
-        """Return the counts and start anew."""
+        """Return the counts and reset them."""
         counts, self.counts = self.counts, [0] * len(self.counts)
         return counts
 
@@ -65,12 +65,12 @@ class LatencyBuckets:
 
 
 def taken(ms: float, records: int = 1) -> Taken:
-    """Return that so many records took so long, each of them."""
+    """Return the `Taken` of that many records, each of which took `ms` milliseconds."""
     return Taken(ms, ms, ms, ms * records, records)
 
 
 class Window:
-    """What was taken within the last minute: two halves of 30 s, as Kafka keeps its samples."""
+    """The times of the last minute: two halves of 30 s, as Kafka keeps its samples."""
 
     __slots__ = ("_began", "_newer", "_older", "last")
 
@@ -86,7 +86,7 @@ class Window:
         self._newer = more if self._newer is None else self._newer + more
 
     def sum(self, now: float) -> Taken | None:
-        """Return all of the window; None if nothing came for so long."""
+        """Return the sum of the window; None if nothing was added within it."""
         passed = now - self._began
         older = self._older if passed < _HALF else None
         newer = self._newer if passed < 2 * _HALF else None

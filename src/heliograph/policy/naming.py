@@ -1,4 +1,4 @@
-"""What a topic is called on the other cluster, as MirrorMaker 2's ReplicationPolicy decides it.
+"""The name of a topic on the other cluster, as MirrorMaker 2's ReplicationPolicy decides it.
 
 `remote` names are those of copies: topic `t` of cluster `A` is `A.t` wherever it is mirrored to. The
 rules are those of Kafka 4.3: a user's own topic may end in `.internal` or `-internal`.
@@ -64,12 +64,12 @@ class DefaultNaming:
         return parts[0] if len(parts) > 1 else None
 
     def upstream_topic(self, topic: str) -> str | None:
-        """Return what a remote topic is called on the cluster it was copied from."""
+        """Return the name of a remote topic on the cluster it was copied from."""
         source = self.topic_source(topic)
         return None if source is None else topic[len(source) + len(self.separator) :]
 
     def original_topic(self, topic: str) -> str:
-        """Return what a topic is called where it was first written."""
+        """Return the name of a topic where it was first written."""
         upstream = self.upstream_topic(topic)
         while upstream is not None and upstream != topic:
             topic, upstream = upstream, self.upstream_topic(upstream)
@@ -79,7 +79,7 @@ class DefaultNaming:
         return _HEARTBEATS
 
     def offset_syncs_topic(self, alias: str) -> str:
-        """Return its name; `alias` is that of the cluster which does not hold it."""
+        """Return the name of the offset-syncs topic; `alias` is that of the cluster which does not hold it."""
         return f"{_OFFSET_SYNCS}{self._internal}{alias}{self._internal}internal"
 
     def checkpoints_topic(self, alias: str) -> str:
@@ -130,7 +130,7 @@ class IdentityNaming(DefaultNaming):
 def naming_for(
     class_name: str, separator: str, internal_separator_enabled: bool, source_alias: str | None
 ) -> NamingPolicy:
-    """Return the naming that `replication.policy.class` asks for.
+    """Return the naming that `replication.policy.class` selects.
 
     A Python class, `package.module:Class`, is called with the keywords `separator`,
     `internal_separator` and `source_alias`.
@@ -167,17 +167,17 @@ def naming_for(
 
 
 def runs_topic(naming: NamingPolicy, alias: str) -> str:
-    """Return where the run maps of records from cluster `alias` are kept, on the cluster they went to."""
+    """Return the topic for run maps of records from cluster `alias`, on the cluster they went to."""
     return _own_topic(naming, alias, _RUNS)
 
 
 def holds_topic(naming: NamingPolicy, alias: str) -> str:
-    """Return where it is kept that flows from cluster `alias` are held, on the cluster they lead to."""
+    """Return the topic for holds of flows from cluster `alias`, on the cluster they lead to."""
     return _own_topic(naming, alias, _HOLDS)
 
 
 def quarantine_topic(naming: NamingPolicy, topic: str) -> str:
-    """Return where records are set aside that a person must look at before they go to `topic`."""
+    """Return the topic for records that a person must check before they go to `topic`."""
     return _own_topic(naming, topic, _QUARANTINE)
 
 

@@ -1,15 +1,15 @@
 """When a copied record is worth an offset sync, and which syncs wait to be sent.
 
-MirrorMaker 2 asks this of each acknowledged record; here it is asked of runs of them. The record at
+MirrorMaker 2 decides this for each acknowledged record; here it is decided for runs. The record at
 `upstream`, written at `downstream`, is due a sync if
 
     1. none was due yet in this state's lifetime;
     2. downstream is more than offset.lag.max past the last record that was due one;
     3. upstream is not one past the record before it (compaction, markers, a rewind);
-    4. downstream is before the record before it (the remote partition was cut or made anew).
+    4. downstream is before the record before it (the remote partition was truncated or recreated).
 
 Inside a run both offsets grow by one, so only its first record can meet 1, 3 or 4, and rule 2 is met
-each 1 + offset.lag.max records after the last one that was due.
+every 1 + offset.lag.max records after the last one that was due.
 """
 
 from collections.abc import Iterable
@@ -23,7 +23,7 @@ _NONE = -1
 
 @dataclass(slots=True)
 class SyncState:
-    """What was acknowledged of one source partition, as far as offset syncs care."""
+    """What was acknowledged of one source partition, as far as offset syncs need it."""
 
     lag_max: int
     upstream: int = _NONE
@@ -55,7 +55,7 @@ class SyncState:
 
 
 class SyncQueue:
-    """The offset syncs of one flow that wait: a partition's first, and its newest. For one thread."""
+    """The offset syncs of one flow that wait: a partition's first, and its newest. Use from one thread."""
 
     def __init__(self, lag_max: int) -> None:
         self._lag_max = lag_max
@@ -67,12 +67,12 @@ class SyncQueue:
         self._taken_first: dict[TopicPartition, OffsetSync] = {}
 
     def note(self, partition: TopicPartition, runs: Iterable[tuple[int, int, int]]) -> None:
-        """Take in acknowledged runs, each (upstream, downstream, count), in the order of the source."""
+        """Note acknowledged runs, each (upstream, downstream, count), in the order of the source."""
         is_new = partition not in self._states
         state = self._states.setdefault(partition, SyncState(self._lag_max))
         for upstream, downstream, count in runs:
             if is_new:
-                # Whoever translates from syncs alone knows nothing before the first of them.
+                # A reader that translates from syncs alone knows nothing before the first of them.
                 self._first[partition] = OffsetSync(partition, upstream, downstream)
                 is_new = False
             due = state.note(upstream, downstream, count)
@@ -88,7 +88,7 @@ class SyncQueue:
         self._delayed.clear()
 
     def due(self) -> list[OffsetSync]:
-        """Take all pending syncs, the one that waits longest first."""
+        """Take all pending syncs, the longest waiting one first."""
         firsts = [s for p, s in self._first.items() if self._pending.get(p) != s]
         taken = [*firsts, *self._pending.values()]
         self._taken.update(self._pending)
@@ -98,9 +98,9 @@ class SyncQueue:
         return taken
 
     def put_back(self, syncs: Iterable[OffsetSync]) -> None:
-        """Let unsent syncs wait again, before all others; those overtaken by a newer one are dropped.
+        """Queue unsent syncs again, before all others; those overtaken by a newer one are dropped.
 
-        An older sync sent after a newer one would read as a rewind and cost every reader its history.
+        An older sync sent after a newer one would look like a rewind, and every reader would lose its history.
         """
         wanted = list(syncs)
         unsent = {s.partition: s for s in wanted if self._taken.get(s.partition) == s}
@@ -109,11 +109,11 @@ class SyncQueue:
         self._first = {**self._first, **firsts}
 
     def recall(self, partition: TopicPartition, upstream: int, downstream: int) -> None:
-        """Take in a pair that an earlier start of the flow has known."""
+        """Note a pair that is known from an earlier start of the flow."""
         self._taken[partition] = OffsetSync(partition, upstream, downstream)
 
     def repeat(self) -> None:
-        """Let the newest sync of every partition wait again: those that were sent are gone."""
+        """Queue the newest sync of every partition again: those that were sent are gone."""
         self._pending = {**self._taken, **self._pending}
 
     def forget(self, partition: TopicPartition) -> None:

@@ -2,12 +2,12 @@
 
 Records that follow one another on both sides are one run, so a plain topic has one run and a
 transactional one has about one per transaction. Old runs stay encoded, some hundred to a segment at
-four or five bytes each, and are only decoded when somebody asks for an offset among them.
+four or five bytes each, and are only decoded to look up an offset among them.
 
 A  Runs ascend on both sides and never overlap: a run that comes again, or comes from before, replaces
-   all from there on (the source was truncated, the target made anew, or a successor met the tail).
-B  Between two runs there is nothing to deliver, except before a detached segment: there nobody knows.
-C  Nobody knows what lies before the first run either. A partition that is copied from its start on
+   all from there on (the source was truncated, the target recreated, or a successor met the tail).
+B  Between two runs there is nothing to deliver, except before a detached segment: there it is unknown.
+C  What lies before the first run is unknown too. A partition that is copied from its start on
    therefore begins with a run of no records at upstream offset 0.
 """
 
@@ -71,7 +71,7 @@ class RunMap:
 
     @property
     def holds_records(self) -> bool:
-        """Whether any record was copied, by whomever."""
+        """Whether any record was copied, by any writer."""
         return bool(self._ups) or self._detached or any(run.length for run in self._open)
 
     def begin(self, downstream: int) -> None:
@@ -96,7 +96,7 @@ class RunMap:
         self._touch()
 
     def extend(self, runs: Iterable[tuple[int, int, int]]) -> None:
-        """Note many runs as `add` does: those that lie behind the last one, with a gap, in one loop.
+        """Note many runs as `add` does: those that lie after the last one, with a gap, in one loop.
 
         A compacted topic has a run for every other record.
         """
@@ -119,14 +119,14 @@ class RunMap:
             self._touch()
 
     def detach(self, upstream: int, downstream: int) -> None:
-        """Begin anew at a pair before which somebody else copied, nobody knows from where to where."""
+        """Begin again at a pair; another writer copied what lies before it, at unknown offsets."""
         self.cut(upstream, downstream)
         self._open_detached(upstream, downstream)
 
     def cut(self, upstream: int, downstream: int | None = None) -> bool:
         """Forget all from `upstream` on, and all from `downstream` on.
 
-        Return whether that took the mark of a detached segment away: what comes next needs it.
+        Return whether that removed the mark of a detached segment: what comes next needs it.
         """
         unmarked = False
         while self._open:
@@ -160,7 +160,7 @@ class RunMap:
         return [*self._gone, *self._ups, *(run.upstream for run in self._open[:1])]
 
     def turn(self, other: "RunMap") -> None:
-        """Forget everything, and take what another map says, with its sides exchanged."""
+        """Forget everything, and take over another map with its sides exchanged."""
         self.clear()
         for segment in other.segments():
             first = segment.runs[0]
@@ -170,7 +170,7 @@ class RunMap:
                 self.add(downstream, upstream, length)
 
     def prune(self, log_start: int) -> None:
-        """Forget the segments that only tell of offsets before `log_start`; the last one stays."""
+        """Forget the segments that only cover offsets before `log_start`; the last one stays."""
         bases = [*self._ups, *(run.upstream for run in self._open[:1])]
         gone = max(bisect_right(bases, log_start) - 1, 0)
         self._decoded = None
@@ -179,7 +179,7 @@ class RunMap:
         del self._ups[:gone], self._downs[:gone], self._closed[:gone]
 
     def downstream_of(self, upstream: int) -> int | None:
-        """Return where the first copied record at or after `upstream` is; None if nobody knows.
+        """Return where the first copied record at or after `upstream` is; None if that is unknown.
 
         An offset beyond all that was copied gives the place where the next record goes.
         """
@@ -201,7 +201,7 @@ class RunMap:
         return runs[at].downstream + min(upstream - runs[at].upstream, runs[at].length)
 
     def _segment_at(self, upstream: int) -> list[Segment]:
-        """Return the segment that begins last at or before an upstream offset; none if none does."""
+        """Return the last segment that begins at or before an upstream offset; none if none does."""
         bases = [*self._ups, *(run.upstream for run in self._open[:1])]
         index = bisect_right(bases, upstream) - 1
         return [] if index < 0 else [self._segment(index)]
@@ -209,7 +209,7 @@ class RunMap:
     def take_changes(self) -> dict[int, bytes | None]:
         """Return the rows that changed since the last call, by upstream offset; None deletes one."""
         rows: dict[int, bytes | None] = dict.fromkeys(self._gone)
-        # In order: who reads half of them must not take a missing segment for an empty place.
+        # In order: a reader of half of them must not mistake a missing segment for an empty place.
         for upstream in sorted(self._changed):
             rows[upstream] = self._row(upstream)
         self._gone.clear()
@@ -217,12 +217,12 @@ class RunMap:
         return rows
 
     def forget_closed(self) -> None:
-        """Keep the last segment alone: the others are saved, and nothing more is added to them."""
+        """Keep only the last segment: the others are saved, and nothing more is added to them."""
         del self._ups[:], self._downs[:], self._closed[:]
         self._decoded = None
 
     def keep_saved(self) -> None:
-        """Take note that somebody else has saved all that was added."""
+        """Note that all that was added has been saved elsewhere."""
         self._changed.clear()
 
     def last_row(self) -> tuple[int, bytes] | None:
@@ -232,7 +232,7 @@ class RunMap:
         return self._open[0].upstream, self._row(self._open[0].upstream)
 
     def touch_all(self) -> None:
-        """Count every row as changed: what was saved is gone."""
+        """Mark every row as changed: what was saved is gone."""
         self._changed.update(self._ups, (run.upstream for run in self._open[:1]))
 
     def _row(self, upstream: int) -> bytes:
@@ -260,7 +260,7 @@ class RunMap:
         return other(run) + run.length
 
     def _first(self, index: int, other: _Side) -> int | None:
-        """Return where a segment begins, unless nobody knows what lies right before it."""
+        """Return where a segment begins, unless it is unknown what lies right before it."""
         segment = self._segment(index)
         return None if segment.detached or index == 0 else other(segment.runs[0])
 
@@ -311,7 +311,7 @@ def read_run_maps(
     """Return the maps that the rows of a runs topic add up to, and the segments of those it cannot read.
 
     A segment left out would look like a place where there was nothing to copy, so a partition is known
-    as a whole or not at all. A key that is not of ours is passed over.
+    as a whole or not at all. Other keys are skipped.
     """
     latest: dict[TopicPartition, dict[int, bytes]] = {}
     apply_rows(latest, rows)

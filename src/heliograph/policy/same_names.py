@@ -1,4 +1,4 @@
-"""MirrorMaker 1's naming: every topic keeps its name, whatever it is called, and nobody looks for cycles."""
+"""MirrorMaker 1's naming: every topic keeps its name, whatever it is called, and cycles are not detected."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from heliograph.policy.naming import DefaultNaming
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SameNames(DefaultNaming):
-    """The topic's own name. Only what the brokers call internal is left out, and that is not asked here."""
+    """The topic's own name. Only topics that brokers mark as internal are left out; that is not checked here."""
 
     def format_remote_topic(self, source_alias: str, topic: str) -> str:  # noqa: ARG002
         return topic

@@ -1,4 +1,4 @@
-"""Which task copies which partition, by what each carries: as few tasks as can carry all, as few moves as will do.
+"""Which task copies which partition, by what each carries: as few tasks as can carry all, as few moves as needed.
 
 A flow begins with one task. One more is added when a task is busy or falls behind, and taken away when all has been
 quiet for long. A partition moves only when that helps: it pauses for as long as a task writes what it has read.
@@ -22,9 +22,9 @@ _QUIET = 0.3  # of a core, for all tasks together
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What was seen of tasks for some time: bytes a second by partition, the share of a core of each, who lags.
+    """What was seen of tasks for some time: bytes per second by partition, each task's share of a core, which lag.
 
-    It is `calm` where little was done for long.
+    It is `calm` if little was done for long.
     """
 
     loads: Loads
@@ -34,7 +34,7 @@ class Look:
 
 
 def place(partitions: Collection[TopicPartition], slices: Slices, loads: Loads) -> Plan:
-    """Return the slices without partitions that are gone, and with new ones where least is carried."""
+    """Return the slices without partitions that are gone; new partitions go to the slices with the least load."""
     wanted = set(partitions)
     kept = [[p for p in members if p in wanted] for members in slices] or [[]]
     for partition in sorted(wanted.difference(*kept)):
@@ -43,7 +43,7 @@ def place(partitions: Collection[TopicPartition], slices: Slices, loads: Loads) 
 
 
 def respread(slices: Slices, look: Look, most: int) -> Plan | None:
-    """Return a better spread over at most so many tasks; None if things may stay as they are."""
+    """Return a better spread over at most `most` tasks; None if no change is needed."""
     troubled = any(look.behind) or max(look.busy, default=0.0) > _BUSY
     if troubled and len(slices) < most:
         wider = balance([*slices, ()], look.loads)
@@ -57,7 +57,7 @@ def respread(slices: Slices, look: Look, most: int) -> Plan | None:
 
 
 def narrow(slices: Slices, loads: Loads) -> Plan:
-    """Return the slices with one less: the last one's partitions go where least is carried."""
+    """Return one slice less: the partitions of the last one go to the slices with the least load."""
     left = [list(members) for members in slices[:-1]]
     for partition in slices[-1]:
         min(left, key=lambda held: (_weight(held, loads), len(held))).append(partition)
@@ -65,10 +65,10 @@ def narrow(slices: Slices, loads: Loads) -> Plan:
 
 
 def balance(slices: Slices, loads: Loads) -> Plan | None:
-    """Return slices of which the heaviest carries a fifth less at least; None if there are none.
+    """Return slices of which the heaviest carries at least a fifth less; None if there are none.
 
-    One partition after the other leaves the heaviest for the lightest, each time the one that evens the two out best.
-    A partition that is hot alone cannot be divided: then it is the others that leave.
+    Partitions move one by one from the heaviest to the lightest, each time the one that evens the two out best.
+    A single hot partition cannot be divided: then the others move.
     """
     if len(slices) < 2:
         return None

@@ -1,14 +1,14 @@
 """Translation of offsets as MirrorMaker 2 does it: from few offset syncs, sparser the older they are.
 
-The fall-back for records that a MirrorMaker copied before heliograph took its flow over; of its own
-records heliograph knows more than this. For u[k], the upstream offset of the sync in slot k of 64:
+It is the fallback for records that a MirrorMaker copied before heliograph took over its flow; heliograph
+knows more about its own records. For u[k], the upstream offset of the sync in slot k of 64:
 
     A   slot 0 holds the newest sync;
     B   u[i] <= u[j] + 2**j - 2**i        for i < j: neighbours are not too far apart,
     C   u[i] >= u[j] + 2**max(i - 2, 0)   nor closer than they need to be;
     D   slot 63 holds the first sync since the start, or since upstream offsets went backwards.
 
-B and C hold of one and the same sync in two slots; another sync of equal offsets is another sync. As
+B and C hold for the same sync in two slots; another sync with equal offsets is a different sync. As
 in Java's 64 bits, a bound that overflows makes B true and C false.
 """
 
@@ -33,13 +33,13 @@ class SyncHistory:
     def add(self, upstream: int, downstream: int) -> None:
         newest = self._slots[0] if self._slots else None
         if newest is None or upstream < newest.upstream or downstream < newest.downstream:
-            # The first, or one of the two topics is not what it was.
+            # The first sync, or one of the two topics is not what it was.
             self._slots = [_Sync(upstream, downstream)] * _SLOTS
         else:
             self._slots = _with_newest(self._slots, _Sync(upstream, downstream))
 
     def downstream_of(self, offset: int) -> int | None:
-        """Where a group that would read `offset` next may go on, or None if that is too long ago.
+        """Where a group that would read `offset` next may continue, or None if that is too long ago.
 
         Past a sync it is one past its record and no further: between two syncs anything may be missing.
         """

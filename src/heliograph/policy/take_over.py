@@ -1,12 +1,12 @@
-"""What of a source partition a predecessor had copied, found by comparing its copies with the source.
+"""How much of a source partition a predecessor had copied, found by comparing its copies with the source.
 
-A predecessor that was killed had written more than it had saved. From one pair of offsets on that is
+A predecessor that was killed had written more than it had saved. Starting at one pair of offsets that is
 known to be true, both sides are read in step: the copies are the source's records in their order, and
-the source goes on where the copies end. Records are told by digests, a window at a time.
+the source continues where the copies end. Records are compared by digests, a window at a time.
 
 A  `front` only moves past a source record that the remote partition holds.
 B  Copies may begin again at an earlier record (a producer's retry, a restart); `front` never goes back.
-   Without the source's timestamps this is not told from other records, and counts as trouble.
+   Without the source's timestamps such copies look like any other records, and count as trouble.
 """
 
 from collections import deque
@@ -29,10 +29,10 @@ class Digest(NamedTuple):
 
 
 class TailMatch:
-    """One comparison; it is fed on either side until it lacks nothing that is there.
+    """One comparison; add records on either side until it has all that exist.
 
-    `runs` are the places of the records met, (upstream, downstream, count) each; none in the end if
-    records have several, or if there are too many runs to keep.
+    `runs` are the places of the records met, (upstream, downstream, count) each; empty in the end if
+    records have several places, or if there are too many runs to keep.
     """
 
     __slots__ = (
@@ -117,7 +117,7 @@ class TailMatch:
             self.runs.append((record.offset, copy.offset, 1))
 
     def _begin_again(self, copy: Digest) -> bool:
-        """Go back to the last record met that is this one; return whether there is one."""
+        """Go back to the last record met that equals this one; return whether there is one."""
         if not self._stamped or self._repeats == _REPEATS:
             return False
         met = enumerate(reversed(self._met), 1)

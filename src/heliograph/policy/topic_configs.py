@@ -1,9 +1,9 @@
 """Which settings a remote topic gets from its source, by MirrorMaker 2's rules.
 
-Read-only and sensitive entries, those of a broker's own file, and excluded names are never taken. A
+Read-only and sensitive entries, those of a broker's own file, and excluded names are never copied. A
 default of the source is one on the target too: what was set there is reset, unless
-`use.defaults.from=source`, which copies the source's default. All else is set, also what comes from a
-default that the source's brokers were given while running.
+`use.defaults.from=source`, which copies the source's default. All else is set, including a dynamic
+default of the source's brokers.
 """
 
 from collections.abc import Callable, Iterable
@@ -40,7 +40,7 @@ class SetConfig:
 
 @dataclass(frozen=True, slots=True)
 class ResetConfig:
-    """Take a topic's own value away, so that the cluster's default counts."""
+    """Remove a topic's own value, so that the cluster's default applies."""
 
     name: str
 
@@ -57,7 +57,7 @@ def plan_configs(
     excluded: Callable[[str], bool],
     use_defaults_from: str,
 ) -> list[ConfigChange]:
-    """Return what must change on a remote topic: nothing where it has what it should have."""
+    """Return what must change on a remote topic: nothing if it has what it should have."""
     own = {entry.name: entry.value for entry in downstream if entry.source == TOPIC_CONFIG}
     plan: list[ConfigChange] = []
     for entry in _takeable(upstream, excluded):
@@ -73,7 +73,7 @@ def plan_configs(
 def creation_configs(
     upstream: Iterable[ConfigEntry], excluded: Callable[[str], bool], use_defaults_from: str
 ) -> dict[str, str]:
-    """Return the settings that a remote topic is made with."""
+    """Return the settings that a remote topic is created with."""
     return {
         entry.name: entry.value
         for entry in _takeable(upstream, excluded)

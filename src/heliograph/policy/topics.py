@@ -1,4 +1,4 @@
-"""Which topics to make or grow."""
+"""Which topics to create or grow."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -35,9 +35,9 @@ def plan_topics(
 def own_counts(
     wanted: Mapping[str, int], existing: Mapping[str, int], choice: str | int
 ) -> dict[str, int]:
-    """Return how many partitions remote topics shall have, by `target.partitions`.
+    """Return how many partitions remote topics should have, by `target.partitions`.
 
-    Unless that is `source`, a topic that is there keeps its number, and a new one gets the number that
+    Unless that is `source`, an existing topic keeps its number, and a new one gets the number that
     was chosen, or that of its source.
     """
     if choice == "source":

@@ -1,7 +1,7 @@
-"""How clusters hang together, told from the names of the topics that one of them holds.
+"""How clusters are connected, derived from the names of the topics that one of them holds.
 
 A heartbeat is copied along every flow and takes the alias of each cluster that it leaves, so the
-name of a copied heartbeats topic is the way it came, the nearest cluster first.
+name of a copied heartbeats topic is the path it took, the nearest cluster first.
 """
 
 from collections.abc import Iterable
@@ -17,7 +17,7 @@ def sources_of(topic: str, naming: NamingPolicy) -> list[str]:
     above: str | None = topic
     while above is not None:
         source = naming.topic_source(above)
-        # A naming that keeps the topic's name gives the same source for ever.
+        # A naming that keeps the topic's name gives the same source forever.
         if source is None or source in sources:
             break
         sources.append(source)
@@ -42,7 +42,7 @@ def select_checkpoints(topics: Iterable[str], naming: NamingPolicy) -> set[str]:
 def select_remote(
     topics: Iterable[str], naming: NamingPolicy, source: str | None = None
 ) -> set[str]:
-    """Return the topics that are copies, of cluster `source` or of any; copied heartbeats are some."""
+    """Return the topics that are copies, of cluster `source` or of any; copied heartbeats are included."""
     return {
         topic
         for topic in topics
@@ -53,12 +53,12 @@ def select_remote(
 
 
 def find_upstream_clusters(topics: Iterable[str], naming: NamingPolicy) -> set[str]:
-    """Return every cluster from which anything arrives here, through any number of others."""
+    """Return every cluster from which anything arrives here, through any number of other clusters."""
     beats = select_heartbeats(topics, naming)
     return {source for topic in beats for source in sources_of(topic, naming)}
 
 
 def count_replication_hops(topics: Iterable[str], alias: str, naming: NamingPolicy) -> int:
-    """Return the length of the shortest way from cluster `alias` to here; UNREACHABLE if there is none."""
+    """Return the length of the shortest path from cluster `alias` to here; UNREACHABLE if there is none."""
     hops = [count_hops(topic, alias, naming) for topic in select_heartbeats(topics, naming)]
     return min((count for count in hops if count != UNREACHABLE), default=UNREACHABLE)

@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Desk:
-    """What one start of a flow works with."""
+    """The objects that one start of a flow works with."""
 
     source: Cluster
     target: Cluster
@@ -54,7 +54,7 @@ class Assigner:
         self.unknown: dict[TopicPartition, str] = {}  # why partitions cannot begin yet
 
     def assign(self, desk: Desk) -> None:
-        """Hand the job every partition there is; a new one only once its start is durable."""
+        """Give the job every existing partition; a new one only once its start is durable."""
         job = desk.job
         if not desk.store.is_whole:
             self.known = self._tenure.load(desk.store)
@@ -106,7 +106,7 @@ class Assigner:
                 continue
             start = begun.get(route.source)
             start = start or Start(route, held[route.source].position, Origin.RESUMED)
-            # Earlier writers, here or elsewhere, may write to a topic that was made again under the same name.
+            # Earlier writers, here or elsewhere, may write to a topic that was recreated under the same name.
             made = start.origin is Origin.FRESH and route.remote.topic in inventory.made
             made = made and route.remote not in self._unclaimed
             partitions.append(open_partition(start, made=made))
@@ -115,7 +115,7 @@ class Assigner:
     def _find_starts(
         self, desk: Desk, fresh: Sequence[Route], made: Collection[str]
     ) -> list[Start]:
-        """Return where partitions begin that the job does not have; those whose start is not known wait alone."""
+        """Return where partitions begin that the job does not have; only those whose start is unknown wait."""
         config, known = self._config, self.known
         unmade = [route.remote for route in fresh if route.remote.topic in made]
         unread = {r.source: why for r in fresh if (why := desk.store.why_unread(r.source))}
@@ -143,19 +143,19 @@ class Assigner:
         return starts
 
     def _note_unknown(self, unknown: Mapping[TopicPartition, str]) -> None:
-        """Take note of partitions that cannot begin yet; they are looked at again soon."""
+        """Record the partitions that cannot begin yet; they are checked again soon."""
         for partition, reason in unknown.items():
             if self.unknown.get(partition) != reason:
                 log.warning("flow=%s partition=%s waits: %s", self._config.flow, partition, reason)
         self.unknown = dict(unknown)
 
     def _claim(self, target: Cluster, new: Sequence[TopicPartition]) -> None:
-        """Take the identities for partitions that are about to be made, so that nobody else can write to them."""
+        """Take the identities for partitions that are about to be created, so that no other driver can write there."""
         if not self._config.transactions:
             self._unclaimed |= self._tenure.ownership.open_groups(target, new)
 
     def _begin(self, start: Start, desk: Desk) -> None:
-        """Prepare the run map for a partition that begins, and tell what was lost if it goes on."""
+        """Prepare the run map for a partition that begins, and report what was lost if it continues."""
         source = start.route.source
         if start.barred:
             if start.origin is not Origin.UNTRACKED:
@@ -183,6 +183,6 @@ class Assigner:
 
 
 def _is_held(route: Route, held: Mapping[TopicPartition, Partition]) -> bool:
-    """Whether the job has the partition of a route, of the same two topics."""
+    """Whether the job has the partition of a route, with the same two topics."""
     partition = held.get(route.source)
     return partition is not None and partition.is_of(route.topic_id, route.remote_id)

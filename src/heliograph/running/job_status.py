@@ -1,4 +1,4 @@
-"""What a flow's job knows, as the values that logs, tables, pages and programs get."""
+"""What a flow's job knows, as values for logs, tables, pages and programs."""
 
 import time
 from dataclasses import replace
@@ -17,7 +17,7 @@ from heliograph.running.open_transactions import sentences
 
 
 def with_tally(status: FlowStatus, tally: Tally) -> FlowStatus:
-    """Return a flow's status with what was counted of it, by whichever of its jobs."""
+    """Return a flow's status with the counts of all its jobs."""
     return replace(
         status,
         records=tally.records.total(),
@@ -32,7 +32,7 @@ def with_tally(status: FlowStatus, tally: Tally) -> FlowStatus:
 
 
 def with_job(status: FlowStatus, job: FlowJob) -> FlowStatus:
-    """Return a flow's status with what its job tells."""
+    """Return a flow's status with what its job reports."""
     partitions = job.partitions()
     topics = {p.source.topic for p in partitions}
     tally = job.tally
@@ -81,7 +81,7 @@ def partition_statuses(job: FlowJob) -> list[PartitionStatus]:
 
 
 def _held_back(partition: Partition, now: float) -> HeldBack | None:
-    """Return what holds a partition back, once that was looked into: an ordinary transaction ends before."""
+    """Return what holds a partition back, once that was investigated: an ordinary transaction ends before."""
     return None if partition.open_transaction is None else partition.held_back(now)
 
 
@@ -96,7 +96,7 @@ def _open_transaction(partition: Partition, now: float) -> OpenTransactionStatus
 
 
 def spread_of(window: Window, now: float) -> Spread | None:
-    """Return a window's values; without the three of the last minute if nothing came in it."""
+    """Return a window's values; without the three of the last minute if that had none."""
     if window.last is None:
         return None
     taken = window.sum(now)

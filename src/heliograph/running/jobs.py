@@ -1,4 +1,4 @@
-"""The job of a flow, as its settings want it: alone at its remote topics, or in transactions beside others."""
+"""The job of a flow, as its settings say: the only writer of its remote topics, or transactional next to others."""
 
 import os
 from collections.abc import Callable, Iterable
@@ -28,9 +28,9 @@ _EXACTLY_ONCE = WorkerSettings.exactly_once_source_support.name
 
 
 def slices_for(config: FlowConfig) -> int:
-    """Return how many tasks a flow gets: more than there are cores only helps on a real cluster.
+    """Return how many tasks a flow gets: more tasks than cores only help on a real cluster.
 
-    One where records may be placed by key: then all partitions of a topic share remote ones.
+    One task if records may be placed by key: then all partitions of a topic share remote ones.
     """
     if not config.copying.keeps_partitions:
         return 1
@@ -42,7 +42,7 @@ def slices_for(config: FlowConfig) -> int:
 def settle_transactions(
     config: FlowConfig, target: Cluster, ownership: Ownership, runs: RunStore, slices: int
 ) -> Rights:
-    """Abort what a predecessor left open, before its positions are read; return the rights of its successor."""
+    """Abort the transactions a predecessor left open, before its positions are read; return the successor's rights."""
     if not config.copying.keeps_partitions:
         raise ConfigError(
             f"{config.flow}: {_EXACTLY_ONCE}=enabled needs remote topics with the "
@@ -70,7 +70,7 @@ def make_job(
     on_runs: OnRuns,
     tally: Tally,
 ) -> FlowJob:
-    """Return a job that is not started; a flow with transactions brings the rights that were settled before."""
+    """Return a job that is not started; a flow with transactions passes the rights that were settled before."""
     options = JobOptions(
         flow=config.flow,
         key=f"{config.flow} {config.connector_name}",
@@ -100,7 +100,7 @@ def _ledger(config: FlowConfig) -> Ledger:
     topic = config.offset_storage.name
     with closing(Cluster(config.offset_storage.endpoint)) as storage:
         store = ProgressStore(storage, config)
-        store.load()  # makes the topic, if it is not there
+        store.load()  # creates the topic if it does not exist
         found = patiently(lambda: storage.describe([topic]))
     return Ledger(
         transactional_id=config.transactional_id,

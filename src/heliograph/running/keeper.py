@@ -1,4 +1,4 @@
-"""Saving what a flow knows: where records went, how far it is, and whose it is, in this order."""
+"""Saving what a flow knows: where records went, its positions, and its owner, in this order."""
 
 import logging
 from collections.abc import Callable, Mapping
@@ -24,7 +24,7 @@ _LOST = "what it had saved was deleted; all is saved again, and it goes on"
 
 
 class Complaints:
-    """What a flow goes on trying: logged once for each reason."""
+    """The failures of what a flow keeps retrying: logged once for each reason."""
 
     def __init__(self, config: FlowConfig) -> None:
         self._flow = config.flow
@@ -60,11 +60,11 @@ class Keeper:
     def save(self, job: FlowJob) -> None:
         """Save positions, and before them the runs that lead up to them.
 
-        Where somebody deleted a topic of these, it is made again, and all is saved. Where tasks save both, in their
-        transactions, that must wait until they have ended, and this raises.
+        If one of their topics was deleted, it is recreated, and all is saved. If tasks save both, in their
+        transactions, that must wait until the tasks have ended, and this raises.
         """
         if not job.is_sure():
-            return  # another driver may have the flow, and know better
+            return  # another driver may own the flow, and have newer positions
         self._try(job, "topics of its own could not be looked at", self._restore)
         if not self._is_lost:
             self._save(job, SAVE)
@@ -73,9 +73,9 @@ class Keeper:
             raise MirrorError(_LOST)
 
     def save_last(self, job: FlowJob, within: timedelta, *, released: bool) -> Salvage | None:
-        """Save what is left when tasks have ended; `released` says that the flow is nobody's then.
+        """Save what is left when tasks have ended; `released` says that the flow then has no owner.
 
-        Return what the next start must save, when nothing can be committed beside it.
+        Return what the next start must save, when nothing else can be committed at the same time.
         """
         if not job.is_sure():
             return None
@@ -95,13 +95,13 @@ class Keeper:
 
         def save() -> None:
             self._runs.save(within)
-            if not self._config.transactions:  # else tasks do, with their records
+            if not self._config.transactions:  # else tasks save them, with their records
                 self._save_positions(offsets, within)
 
         self._try(job, "progress could not be saved", save)
 
     def _try(self, job: FlowJob, saying: str, save: Callable[[], None]) -> None:
-        """Save something; what cannot be saved now is saved next time, and `saying` tells of it."""
+        """Save something; what cannot be saved now is saved next time, and logged with `saying`."""
         try:
             save()
         except FlowFenced as exc:
@@ -112,7 +112,7 @@ class Keeper:
             self._complaints.clear(saying)
 
     def begin(self, offsets: Mapping[TopicPartition, SourceOffset]) -> dict[TopicPartition, str]:
-        """Save where partitions begin; return those of which that cannot be saved, and why: they must not begin."""
+        """Save where partitions begin; return those whose start cannot be saved, and why: they must not begin."""
         try:
             self._runs.save(SAVE)
         except KafkaFault as exc:

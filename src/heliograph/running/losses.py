@@ -1,4 +1,4 @@
-"""What becomes of a partition whose source or target lost records: `on.loss` decides."""
+"""What happens to a partition whose source or target lost records: `on.loss` decides."""
 
 import logging
 
@@ -14,7 +14,7 @@ log = logging.getLogger(__name__)
 
 
 def look_into_losses(config: FlowConfig, job: FlowJob, source: Cluster, tally: Tally) -> None:
-    """Find out why partitions are out of their source's range, and go on with those that may."""
+    """Find out why partitions are out of their source's range, and resume those that may continue."""
     for partition in job.stopped():
         stop = partition.stop
         if stop is None or stop.kind is not StopKind.OUT_OF_RANGE:

@@ -1,7 +1,7 @@
 """Transactions left open on the source: a read_committed mirror copies nothing that lies behind one.
 
-A flow's runner looks at its save ticks, on its own thread. A look asks no broker while the last stable offsets move;
-else it asks the source at most every 30 s, for 2 s at most, over connections of its own.
+A flow's runner checks at its save ticks, on its own thread. A check asks no broker while the last stable offsets move;
+else it asks the source at most every 30 s, for 2 s at most, over separate connections.
 """
 
 import logging
@@ -30,7 +30,7 @@ Ask = Callable[[Endpoint, Mapping[TopicPartition, int]], Answer]
 
 
 def ask_source(source: Endpoint, stable: Mapping[TopicPartition, int]) -> Answer:
-    """Return what the source says within 2 s of the transactions that hold partitions back; nothing if it is away."""
+    """Return what the source reports within 2 s on transactions that hold partitions back; nothing if unreachable."""
     try:
         with closing(Cluster(source, _PATIENCE)) as cluster:
             return find_open_transactions(cluster, stable)
@@ -55,7 +55,7 @@ class OpenTransactions:
         self._logged: dict[TopicPartition, int] = {}
 
     def look(self, job: FlowJob, now: float) -> None:
-        """Have the job keep which transaction each partition waits for; ask the source about new ones."""
+        """Record in the job which transaction each partition waits for; ask the source about new ones."""
         if not self._is_on or now - self._asked_at < self._every:
             return
         held = [each for each in job.held_back(now) if each.seconds >= self._after]
@@ -89,7 +89,7 @@ class OpenTransactions:
 
 
 def group_by_transaction(held: Iterable[HeldBack]) -> list[list[HeldBack]]:
-    """Return together what waits for the same producer, since that has one transaction at a time."""
+    """Group what waits for the same producer, because a producer has one transaction at a time."""
     groups: dict[object, list[HeldBack]] = {}
     for each in held:
         transaction = each.transaction
@@ -101,14 +101,14 @@ def group_by_transaction(held: Iterable[HeldBack]) -> list[list[HeldBack]]:
 
 
 def sentences(held: Iterable[HeldBack]) -> tuple[str, ...]:
-    """Return for each transaction what a flow's status says of it."""
+    """Return the sentence of a flow's status about each transaction."""
     return tuple(
         f"{members[0].source}: {describe(members)}" for members in group_by_transaction(held)
     )
 
 
 def describe(members: Sequence[HeldBack]) -> str:
-    """Return whose transaction holds some partitions back, and how much waits; the age is that of the first."""
+    """Return which producer's transaction holds partitions back, and how much waits; the age is that of the first."""
     first = members[0]
     behind = sum(each.behind for each in members)
     where = f" in {len(members)} partitions" if len(members) > 1 else ""

@@ -1,4 +1,4 @@
-"""Partitions as a job is given them, and their positions as they are saved."""
+"""Partitions as a job receives them, and their positions as they are saved."""
 
 import logging
 import time
@@ -13,11 +13,11 @@ from heliograph.wire.connect_records import SourceOffset
 
 log = logging.getLogger(__name__)
 
-_SETTLES = 3.0  # seconds after which a topic that was away is looked for
+_SETTLES = 3.0  # seconds after which a missing topic is checked again
 
 
 def open_partition(start: Start, *, made: bool = False) -> Partition:
-    """Return the state in which a job begins with a partition; nobody has written to a remote topic that we `made`."""
+    """Return the state in which a job begins with a partition; a remote topic that we `made` has no records yet."""
     route = start.route
     stop = None
     if start.barred:
@@ -42,7 +42,7 @@ def open_partition(start: Start, *, made: bool = False) -> Partition:
 
 
 def resume_returned(job: FlowJob, source: Cluster, target: Cluster) -> None:
-    """Go on with partitions that had no leader, or that a broker did not know, and are there again.
+    """Resume partitions that had no leader, or that a broker did not know, and that are available again.
 
     Else they would wait for a minute: a cluster that comes back has its brokers before it has its leaders.
     """
@@ -68,7 +68,7 @@ def resume_returned(job: FlowJob, source: Cluster, target: Cluster) -> None:
 
 
 def offsets_of(job: FlowJob) -> dict[TopicPartition, SourceOffset]:
-    """Return what is to be saved: nothing of what waits for a person, whose old record stays."""
+    """Return the offsets to save: none for a partition that waits for a person, whose old record stays."""
     return {
         p.source: saved_offset(p.position, p.topic_id, p.remote_id, p.leader_epoch)
         for p in job.partitions()

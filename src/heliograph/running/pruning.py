@@ -33,5 +33,5 @@ class Pruning:
             runs.drop(gone & self._missed)
             self._missed = gone
         except MirrorError as exc:
-            # It only saves space, and is tried again at the next refresh.
+            # Pruning only saves space, and is retried at the next refresh.
             log.warning("flow=%s old runs could not be pruned: %s", self._flow, exc)

@@ -1,4 +1,4 @@
-"""The thread of one flow: work, and again after a failure, with a pause that grows."""
+"""The thread of one flow: it works, and again after a failure, with a growing pause."""
 
 import logging
 import threading
@@ -29,7 +29,7 @@ _HELD = timedelta(seconds=2)
 
 
 class FlowRunner(threading.Thread):
-    """Runs one flow until it is told to stop."""
+    """Runs one flow until it is stopped."""
 
     def __init__(
         self,
@@ -48,11 +48,11 @@ class FlowRunner(threading.Thread):
 
     @property
     def tally(self) -> Tally:
-        """What was counted of the flow."""
+        """The counts of the flow."""
         return self._work.tally
 
     def count_on(self, tally: Tally) -> None:
-        """Count on from where an earlier runner of this flow ended. Called before `start`."""
+        """Continue the counts of an earlier runner of this flow. Called before `start`."""
         self._work.count_on(tally)
 
     def run(self) -> None:
@@ -62,7 +62,7 @@ class FlowRunner(threading.Thread):
             started = time.monotonic()
             if not self._try():
                 self._stopping.wait(_HELD.total_seconds())
-                continue  # it only asks whether it may
+                continue  # it only asks whether it may begin
             if self._standing.lost is not None:
                 self._stand_by()
                 continue
@@ -75,7 +75,7 @@ class FlowRunner(threading.Thread):
             self._standing.stop()
 
     def _try(self) -> bool:
-        """Work once, and take note of how it failed; return False if it was not allowed to begin."""
+        """Work once, and record how it failed; return False if it was not allowed to begin."""
         try:
             self._work.work()
         except FlowHeld as exc:
@@ -96,7 +96,7 @@ class FlowRunner(threading.Thread):
         return True
 
     def _stand_by(self) -> None:
-        """Write nothing while another driver has the flow; go on when it is gone, or hold as long as the flow is held."""
+        """Write nothing while another driver has the flow, or while it is held; continue after that."""
         tenure = self._work.tenure
         if self._was_held():
             tenure.ownership.forget()
@@ -114,12 +114,12 @@ class FlowRunner(threading.Thread):
             self._on_owned(True)
 
     def _was_held(self) -> bool:
-        """Return whether the flow was fenced because it was failed over: then it may go on some day."""
+        """Return whether the flow was fenced because it was failed over: then it may continue later."""
         while not self._stopping.is_set():
             try:
                 held = is_held(self._config, self._work.last_hold)
             except MirrorError:
-                self._stopping.wait(_HELD.total_seconds())  # the target is away, too
+                self._stopping.wait(_HELD.total_seconds())  # the target is unreachable, too
                 continue
             if held:
                 self._standing.lost = None

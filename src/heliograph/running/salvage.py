@@ -1,4 +1,4 @@
-"""What a flow in transactions knew when somebody deleted what its tasks had saved."""
+"""What a flow with transactions knew when somebody deleted what its tasks had saved."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ from heliograph.wire.connect_records import SourceOffset
 class Salvage:
     """Positions and runs that are put back where a task has saved nothing newer.
 
-    Taken when the tasks have ended, and put back when nothing of theirs can be committed any more.
+    Taken when the tasks have ended, and put back when they can no longer commit anything.
     """
 
     offsets: dict[TopicPartition, SourceOffset]
@@ -29,7 +29,7 @@ class Salvage:
 
     @classmethod
     def of(cls, job: FlowJob, runs: RunStore) -> "Salvage":
-        """Take what is known. Where a task died, its last commit may not have been told: that is doubtful."""
+        """Take what is known. If a task died, it may not have reported its last commit: its positions are doubtful."""
         offsets = offsets_of(job)
         doubtful = {
             p.source: (p.remote, offsets.pop(p.source))
@@ -45,7 +45,7 @@ class Salvage:
         store: ProgressStore | GroupProgress,
         runs: RunStore,
     ) -> dict[TopicPartition, SourceOffset]:
-        """Save what is missing beside the positions that are `saved`, and return it; both stores have been loaded."""
+        """Save the positions that are missing from `saved`, and return them; both stores have been loaded."""
         runs.fill(self.rows)
         missing = {
             source: at
@@ -56,7 +56,7 @@ class Salvage:
         return missing
 
     def _quiet(self, target: Cluster) -> dict[TopicPartition, SourceOffset]:
-        """Return doubtful positions behind which nothing is on the target, so that they are right."""
+        """Return doubtful positions after which the target has nothing, so that they are right."""
         starts = {r: at.downstream for r, at in self.doubtful.values() if at.downstream is not None}
         ends = find_offsets(target, list(starts), LATEST).found
         tails = read_tails(target, {r: at for r, at in starts.items() if r in ends}, ends)

@@ -1,4 +1,4 @@
-"""Topics whose records are placed by key into another number of partitions: said once, and never translated."""
+"""Topics whose records are placed by key into another number of partitions: logged once, and never translated."""
 
 import logging
 from collections.abc import Sequence

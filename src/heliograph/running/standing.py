@@ -1,6 +1,6 @@
-"""The state of a flow and the reason for it, as its runner tells them.
+"""The state of a flow and the reason for it, as its runner reports them.
 
-A runner never pretends: the state is FAILED, with the reason, from the moment a failure is known until the flow
+A runner hides no failure: the state is FAILED, with the reason, from the moment a failure is known until the flow
 copies again.
 """
 
@@ -26,7 +26,7 @@ class Standing:
         self.state = State.STARTING
         self.reason: str | None = None
         self.lost: str | None = (
-            None  # why this driver must not go on, which a retry would only repeat
+            None  # why this driver must not continue; a retry would only repeat it
         )
 
     def run(self) -> None:
@@ -36,7 +36,7 @@ class Standing:
         self.state = State.STOPPED
 
     def hold(self, reason: str) -> None:
-        """Wait until the flow, which was failed over, may go on."""
+        """Wait until the flow, which was failed over, may continue."""
         if reason != self.reason:
             log.warning("flow=%s PAUSED: %s", self._flow, reason)
         self.state, self.reason, self.lost = State.PAUSED, reason, None
@@ -48,13 +48,13 @@ class Standing:
         self.reason = reason
 
     def lose(self, kind: str, reason: str) -> None:
-        """Take note that another driver has the flow, or that it is held."""
+        """Record that another driver has the flow, or that it is held."""
         if self.lost is None and kind != "held":
             log.error("flow=%s is fenced: %s", self._flow, reason)
         self.lost = reason
 
     def note_troubles(self, job: FlowJob, now: float | None = None) -> None:
-        """Call the flow FAILED while its tasks have been waiting for a cluster for some seconds."""
+        """Set the state to FAILED while tasks have been waiting for a cluster for some seconds."""
         now = time.monotonic() if now is None else now
         troubles = job.troubles()
         if not troubles:

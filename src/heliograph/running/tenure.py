@@ -1,7 +1,7 @@
-"""This driver's hold on one flow: taken at a start, kept while it runs, given back at the end.
+"""This driver's ownership of one flow: taken at a start, kept while the flow runs, given back at the end.
 
-Every topic of a flow that only its driver writes to (runs, owner, positions) is signed with the identity that the hold
-is made of, so a driver that was succeeded can write nothing there when it wakes.
+Every topic of a flow that only its driver writes to (runs, owner, positions) is signed with the identity of the
+ownership, so a driver that was replaced can write nothing there when it wakes.
 """
 
 import logging
@@ -43,7 +43,7 @@ _SIGN = timedelta(seconds=30)
 
 
 class Tenure:
-    """The hold of one runner on its flow; it outlives the runner's jobs."""
+    """The ownership of a flow by one runner; it outlives the runner's jobs."""
 
     def __init__(self, config: FlowConfig) -> None:
         self._config = config
@@ -64,7 +64,7 @@ class Tenure:
     ) -> bool:
         """Take the flow, or make sure that it is still ours; raises FlowFenced if another driver has it.
 
-        From then on `progress` and `runs` are written as its owner. Where another driver may have it, `is_ready` is asked
+        From then on `progress` and `runs` are written as its owner. If another driver may have it, `is_ready` is called
         first: a driver that cannot copy, and says so or raises, must not take the flow from one that can.
         """
         config = self._config
@@ -110,12 +110,12 @@ class Tenure:
         self._renewal.start()
 
     def stop(self) -> None:
-        """Renew nothing any more."""
+        """Stop renewing."""
         if self._renewal is not None:
             self._renewal.stop()
 
     def record(self, within: timedelta = _SIGN, *, released: bool = False) -> None:
-        """Save who owns the flow, if that has changed; `released` says that it is nobody's any more."""
+        """Save which driver owns the flow, if that has changed; `released` says that none does any more."""
         now = self.ownership.record(released=released)
         if self._owners is not None and now != self._recorded:
             self._owners.write(now, within)
@@ -139,7 +139,7 @@ class Tenure:
         return not stopping.is_set()
 
     def successor(self) -> str:
-        """Return who has the flow now, for a sentence."""
+        """Return the name of the driver that has the flow now, for a message."""
         owner, _ = self._look()
         return owner.driver if owner is not None else "another driver"
 
@@ -148,7 +148,7 @@ class Tenure:
         return None if self._recorded is None else self._recorded.driver
 
     def _look(self) -> tuple[Owner | None, bool]:
-        """Return who has the flow, and whether that is known."""
+        """Return the owner of the flow, and whether it is known."""
         try:
             with closing(Cluster(self._config.target_admin)) as target:
                 return OwnerStore(target, self._config).read(), True
@@ -158,14 +158,14 @@ class Tenure:
 
 
 class _Places(NamedTuple):
-    """Partitions of a topic of ours: those that can be fenced now, and why others cannot."""
+    """Partitions of our own topics: those that can be fenced now, and why others cannot."""
 
     good: list[TopicPartition]
     trouble: dict[TopicPartition, str]
 
 
 class _Positions:
-    """The partitions that positions are kept in, of which some may have to wait until they can be fenced."""
+    """The partitions that hold positions; some may have to wait until they can be fenced."""
 
     def __init__(
         self,
@@ -174,7 +174,7 @@ class _Positions:
         author: Author,
         fence_more: Callable[[list[TopicPartition]], None],
     ) -> None:
-        """Take the partitions, of which the good ones are fenced, and who writes to them."""
+        """Take the partitions, of which the good ones are fenced, and the author that writes to them."""
         self._storage = storage
         self._trouble = places.trouble
         self.author = author
@@ -201,7 +201,7 @@ class _Positions:
         return {partition.index: reason for partition, reason in self._trouble.items()}
 
     def fence_rest(self) -> None:
-        """Fence what can be fenced by now."""
+        """Fence what can be fenced now."""
         if not self._trouble:
             return
         looked = _look_at(self._storage, sorted({p.topic for p in self._trouble}))
@@ -213,7 +213,7 @@ class _Positions:
 
 
 def _look_at(cluster: Cluster, topics: list[str]) -> _Places:
-    """Look at partitions before they are fenced: a marker that cannot be written would hold up all of them."""
+    """Check partitions before they are fenced: a marker that cannot be written would hold up all of them."""
     if not topics:
         return _Places([], {})
     found = patiently(lambda: cluster.describe(topics))
@@ -236,7 +236,7 @@ def _partitions(cluster: Cluster, topics: list[str]) -> list[TopicPartition]:
 
 
 def _find_lifetime(target: Cluster) -> timedelta:
-    """Return after which time the target's coordinators forget an identity that is not used."""
+    """Return the time after which the target's coordinators forget an unused identity."""
     try:
         told = broker_setting(target, _EXPIRATION)
     except KafkaFault as exc:

@@ -1,4 +1,4 @@
-"""One start of a flow after another: connect, take the flow, find topics, copy, save, and let go."""
+"""One start of a flow after another: connect, take the flow, find topics, copy, save, and release."""
 
 import logging
 import threading
@@ -39,7 +39,7 @@ _SOON = 3.0
 
 
 class FlowWork:
-    """The work of one flow. For one thread; `job` and `upkeep` may be looked at from others."""
+    """The work of one flow. For one thread; `job` and `upkeep` may be read from others."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class FlowWork:
         standing: Standing,
         stopping: threading.Event,
     ) -> None:
-        """Take what to work on, and where to say how it goes; it ends when `stopping` is set."""
+        """Take what to work on, and where to report its state; the work ends when `stopping` is set."""
         self._config = config
         self._engine = engine
         self._leases = leases
@@ -67,18 +67,18 @@ class FlowWork:
         self.upkeep: TopicUpkeep | None = None
 
     def count_on(self, tally: Tally) -> None:
-        """Count on from what was counted of the flow before."""
+        """Continue the earlier counts of the flow."""
         self.tally = self.assigner.tally = tally
 
     def work(self) -> None:
-        """Start the flow, and look after it until it is to stop; raises where it cannot go on."""
+        """Start the flow, and look after it until it is to stop; raises if it cannot continue."""
         config = self._config
         with ExitStack() as stack:
             source = stack.enter_context(closing(Cluster(config.source_admin)))
             target = stack.enter_context(closing(Cluster(config.target_admin)))
             storage = stack.enter_context(closing(Cluster(config.offset_storage.endpoint)))
             holds = HoldStore(target, config, self.last_hold)
-            target.describe(())  # an unreachable one is told at once, not after some patience
+            target.describe(())  # fails at once if it is unreachable, not after some patience
             holds.check()
             for cluster in (source, storage):
                 cluster.describe(())
@@ -105,7 +105,7 @@ class FlowWork:
                 self._copy(desk, upkeep, holds)
 
     def _copy(self, desk: Desk, upkeep: TopicUpkeep, holds: HoldStore) -> None:
-        """Run the job until the flow is to stop, and save what it came to."""
+        """Run the job until the flow is to stop, and save its results."""
         job = desk.job
         job.start(self._engine)
         self.tenure.start(job.lose)
@@ -118,7 +118,7 @@ class FlowWork:
             upkeep.stop(UPKEEP)
             is_drained = job.stop(DRAIN)
             self.tenure.stop()
-            if self._standing.lost is None:  # else the positions are somebody else's now
+            if self._standing.lost is None:  # else another driver owns the positions now
                 is_over = is_drained and self._stopping.is_set()
                 self._salvage = desk.keeper.save_last(job, LAST_SAVE, released=is_over)
             if not is_drained and self._standing.lost is None:
@@ -201,7 +201,7 @@ class FlowWork:
         except FlowFenced as exc:
             desk.job.lose(str(exc))
         except MirrorError as exc:
-            # The copying goes on; what is new waits for the next refresh.
+            # Copying continues; what is new waits for the next refresh.
             self._complaints.note("topics could not be refreshed", exc)
 
     def open_job(self, runs: RunStore, upkeep: TopicUpkeep, shared: Rights | None) -> FlowJob:

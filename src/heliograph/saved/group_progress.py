@@ -1,4 +1,4 @@
-"""How far a flow is, kept where MirrorMaker 1 kept it: as the committed offsets of a group on the source."""
+"""The positions of a flow, kept where MirrorMaker 1 kept them: as a group's committed offsets on the source."""
 
 from collections.abc import Mapping
 from datetime import timedelta
@@ -14,7 +14,7 @@ from heliograph.wire.connect_records import SourceOffset
 
 
 class GroupUnusable(MirrorError):
-    """A group that does not keep a flow's positions."""
+    """A group that cannot keep a flow's positions."""
 
     def __init__(self, group: str, cluster: str, why: str) -> None:
         super().__init__(group, cluster, why)
@@ -38,17 +38,17 @@ class GroupProgress:
         self._saved: dict[TopicPartition, int] = {}
 
     def ensure(self) -> None:
-        """A group is there as soon as it has committed."""
+        """Do nothing: a group exists as soon as it has committed."""
 
     def topics(self) -> list[str]:
         """Return the topics that positions are kept in: none."""
         return []
 
     def sign_as(self, author: Author) -> None:
-        """A group's offsets are signed by nobody."""
+        """Do nothing: a group's offsets are not signed."""
 
     def restore(self, within: timedelta) -> bool:
-        """Return whether somebody deleted what was saved: a group that is deleted is made again as it commits."""
+        """Return whether what was saved was deleted: never, because a commit recreates a deleted group."""
         del within
         return False
 
@@ -58,12 +58,12 @@ class GroupProgress:
         return True
 
     def why_unread(self, partition: TopicPartition) -> str | None:
-        """Return why it is not known whether a position of a partition is saved: it is known."""
+        """Return None: it is always known whether a position of a partition is saved."""
         del partition
         return None
 
     def load(self, barred: Mapping[int, str] | None = None) -> dict[TopicPartition, SourceOffset]:
-        """Return what the group committed; a group with members is somebody else's at the moment."""
+        """Return what the group committed; a group with members is in use elsewhere and is refused."""
         del barred  # a group has no partitions
         listed = list_groups(self._source).get(self._group)
         if listed is not None and refusal_to_sync(listed.state) is not None:

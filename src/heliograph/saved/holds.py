@@ -1,4 +1,4 @@
-"""Whether a flow may copy: one that was failed over is held until it is failed back."""
+"""Whether a flow may copy: a flow that was failed over is held until it is failed back."""
 
 import logging
 from contextlib import closing
@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class LastHold:
-    """What a driver read last of one flow: the hold, and the topic that held it. It outlives the driver's connections."""
+    """The hold of one flow that a driver read last, and the id of its topic. It outlives the driver's connections."""
 
     topic_id: UUID | None = None
     hold: Hold | None = None
@@ -27,7 +27,7 @@ class LastHold:
 class HoldStore:
     """Reads and writes whether one flow is held, on its target.
 
-    With what was read `last`, a hold outlives its topic: if somebody deletes that, the hold is written again.
+    With the `last` hold, a hold outlives its topic: if the topic is deleted, the hold is written again.
     """
 
     def __init__(self, target: Cluster, config: FlowConfig, last: LastHold | None = None) -> None:
@@ -70,18 +70,18 @@ class HoldStore:
             raise FlowHeld(hold.flow, hold.since)
 
     def write(self, hold: Hold) -> None:
-        """Hold the flow, making the topic if it is not there."""
+        """Hold the flow; create the topic if it does not exist."""
         self._table.ensure(1, self._replication_factor)
         key, value = encode_hold(hold)
         self._table.write({key: value})
 
     def release(self) -> None:
-        """Let the flow go on."""
+        """Allow the flow to copy again."""
         if self.read() is not None:
             self._table.write({self._flow.encode(): None})
 
 
 def is_held(config: FlowConfig, last: LastHold) -> bool:
-    """Return whether a flow is held, over a connection of its own."""
+    """Return whether a flow is held, over a separate connection."""
     with closing(Cluster(config.target_admin)) as target:
         return HoldStore(target, config, last).read() is not None

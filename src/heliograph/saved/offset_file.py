@@ -29,9 +29,9 @@ class OffsetFile:
     def ensure(
         self, partitions: int, replication_factor: int, within: timedelta = PATIENCE
     ) -> bool:
-        """Look whether the file can be used; it need not be there.
+        """Check that the file can be used; it need not exist.
 
-        Return whether somebody deleted it since it was written: what it held is gone.
+        Return whether it was deleted since it was written: what it held is gone.
         """
         del partitions, replication_factor, within
         self.read()
@@ -54,16 +54,16 @@ class OffsetFile:
         return {key.encode(): value.encode() for key, _, value in rows}
 
     def find(self) -> Rows:
-        """Do as `read`: a file is there as a whole."""
+        """Do as `read`: a file is read as a whole."""
         return Rows(self.read(), {})
 
     def place_of(self, key: bytes) -> int:
-        """Return the partition of a key: a file is one."""
+        """Return the partition of a key: a file has only one."""
         del key
         return 0
 
     def write(self, rows: Mapping[bytes, bytes | None], within: timedelta = PATIENCE) -> None:
-        """Store `rows` beside those that are there; a None deletes its key."""
+        """Store `rows` in addition to the existing ones; a None deletes its key."""
         del within
         kept = {**self.read(), **rows}
         lines = [

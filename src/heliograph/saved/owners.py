@@ -1,4 +1,4 @@
-"""Which driver owns a flow: a row that its owner writes as the fenced author, so that nobody else can."""
+"""Which driver owns a flow: a row that its owner writes as the fenced author, so that no other driver can."""
 
 import logging
 from datetime import timedelta
@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 
 
 class OwnerStore:
-    """The row of one flow in its runs topic, which must be there."""
+    """The row of one flow in its runs topic, which must exist."""
 
     def __init__(self, target: Cluster, config: FlowConfig) -> None:
         self._flow = config.flow
@@ -27,7 +27,7 @@ class OwnerStore:
         self._table.sign_as(author)
 
     def read(self) -> Owner | None:
-        """Return the driver that has the flow, or had it last; None if nobody did."""
+        """Return the driver that owns the flow, or owned it last; None if no driver did."""
         value = self._table.read().get(self._key)
         if value is None:
             return None

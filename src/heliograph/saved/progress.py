@@ -1,4 +1,4 @@
-"""How far a flow is, kept where MM2 keeps it: the Connect offsets topic, or a standalone worker's file."""
+"""The positions of a flow, kept where MM2 keeps them: the Connect offsets topic, or a standalone worker's file."""
 
 import time
 from collections.abc import Mapping
@@ -40,7 +40,7 @@ class ProgressStore:
         self._unread: Mapping[int, str] = {}
 
     def ensure(self) -> None:
-        """Make the topic if it is not there."""
+        """Create the topic if it does not exist."""
         storage = self._config.offset_storage
         self._table.ensure(storage.partitions, storage.replication_factor)
 
@@ -54,9 +54,9 @@ class ProgressStore:
             self._table.sign_as(author)
 
     def load(self, barred: Mapping[int, str] | None = None) -> dict[TopicPartition, SourceOffset]:
-        """Return the saved positions of this flow that can be read, making the topic if it is not there.
+        """Return the saved positions of this flow that can be read; create the topic if it does not exist.
 
-        Partitions of the topic that are `barred`, and why, are not read: somebody else may still write there.
+        Partitions of the topic that are `barred`, and why, are not read: another driver may still write there.
         """
         self.ensure()
         found, missing = self._table.find()
@@ -78,7 +78,7 @@ class ProgressStore:
         return None if reason is None else f"its position cannot be read: {reason}"
 
     def read(self) -> dict[TopicPartition, SourceOffset]:
-        """Return every saved position of this flow; the topic must be there."""
+        """Return every saved position of this flow; the topic must exist."""
         return self._decode(self._table.read())
 
     def _key(self, partition: TopicPartition) -> bytes:
@@ -114,7 +114,7 @@ class ProgressStore:
     def save_each(
         self, offsets: Mapping[TopicPartition, SourceOffset], within: timedelta
     ) -> dict[TopicPartition, str]:
-        """Make `offsets` durable as far as that can be done; return the partitions of which it cannot, and why."""
+        """Make `offsets` durable as far as possible; return the partitions that could not be saved, and why."""
         lots: dict[int, dict[TopicPartition, SourceOffset]] = {}
         for partition, offset in offsets.items():
             place = self._table.place_of(self._key(partition))
@@ -130,9 +130,9 @@ class ProgressStore:
         return unsaved
 
     def restore(self, within: timedelta) -> bool:
-        """Make the topic again if somebody deleted it, and have all that is known saved next time.
+        """Recreate the topic if it was deleted; the next save then writes all that is known.
 
-        Return whether somebody did.
+        Return whether it was deleted.
         """
         storage = self._config.offset_storage
         is_empty = self._table.ensure(storage.partitions, storage.replication_factor, within)
@@ -149,7 +149,7 @@ def open_progress(storage: Cluster, config: FlowConfig) -> ProgressStore | Group
 
 
 def peek_progress(storage: Cluster, config: FlowConfig) -> dict[TopicPartition, SourceOffset]:
-    """Return the saved positions of a flow without making anything: none where no topic is there yet."""
+    """Return the saved positions of a flow without creating anything: none if there is no topic yet."""
     store = open_progress(storage, config)
     if isinstance(store, GroupProgress):
         return store.load()

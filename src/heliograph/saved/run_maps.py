@@ -1,4 +1,4 @@
-"""The run maps of one topic, for who looks at them once."""
+"""The run maps of one topic, for a single read."""
 
 import time
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from heliograph.wire.run_records import Run
 
 @dataclass(frozen=True, slots=True)
 class TopicRuns:
-    """The run maps of one topic's partitions; `broken` ones are there, and cannot be read."""
+    """The run maps of one topic's partitions; `broken` ones exist but cannot be read."""
 
     maps: dict[int, RunMap]
     broken: frozenset[int]
@@ -44,9 +44,9 @@ def read_topic_runs(
 
 
 def prolong(found: RunMap, now: Position) -> None:
-    """Let the last run reach up to where copying is now: it is only saved from time to time.
+    """Extend the last run to the current position of copying: it is only saved from time to time.
 
-    Not if offsets have shifted since: where, only the next save tells.
+    Not if offsets have shifted since: only the next save shows where.
     """
     last = found.end
     if last is not None:

@@ -1,4 +1,4 @@
-"""The run maps of a flow as they are written, for who does not write them."""
+"""The run maps of a flow as they are written, for code that does not write them."""
 
 from collections.abc import Iterable
 
@@ -10,7 +10,7 @@ from heliograph.tables.follow import FollowedTopic
 
 
 class RunReader:
-    """Follows a runs topic; each `refresh` takes in what was written since the last one."""
+    """Follows a runs topic; each `refresh` reads what was written since the last one."""
 
     def __init__(self, cluster: Cluster, topic: str) -> None:
         self._topic = FollowedTopic(cluster, topic, on_anew=self._forget)
@@ -26,7 +26,7 @@ class RunReader:
         return [f"{topic}: {p} cannot be translated: {why}" for p, why in self._broken.items()]
 
     def downstream_of(self, partition: TopicPartition, upstream: int) -> int | None:
-        """Return where a position of the source is on the target; None if nobody knows."""
+        """Return where a position of the source is on the target; None if that is unknown."""
         found = self._maps.get(partition)
         try:
             return None if found is None else found.downstream_of(upstream)
@@ -35,7 +35,7 @@ class RunReader:
             return None
 
     def floor_of(self, partition: TopicPartition, upstream: int) -> int | None:
-        """Return a place on the target before which all was read by a position; None if none is known."""
+        """Return a place on the target before which a reader at this position has read all; None if unknown."""
         found = self._maps.get(partition)
         try:
             return None if found is None else found.floor_of(upstream)
@@ -44,7 +44,7 @@ class RunReader:
             return None
 
     def end(self, partition: TopicPartition) -> int | None:
-        """Return the upstream offset up to which was copied; None if nothing was, by whomever."""
+        """Return the upstream offset up to which any process copied; None if none did."""
         found = self._maps.get(partition)
         if found is None or found.end is None or not found.holds_records:
             return None

@@ -1,7 +1,7 @@
 """Where every record of a flow went: the run maps of its partitions, and the topic that keeps them.
 
-Runs are told by the writers as batches are acknowledged, and saved before the positions after them, so
-that a successor that starts at a saved position finds out the rest from the target's tail.
+The writers report runs as batches are acknowledged. Runs are saved before the positions after them, so
+that a successor that starts at a saved position learns the rest from the target's tail.
 """
 
 import logging
@@ -24,12 +24,12 @@ from heliograph.wire.run_records import encode_segment_key
 
 log = logging.getLogger(__name__)
 
-_ROWS = 1000  # that are written at a time: what is saved stays saved where the rest must wait
+_ROWS = 1000  # written at a time: saved rows stay saved if the rest must wait
 _LEAST = 0.2
 
 
 class RunStore:
-    """The run maps of one flow. `add` is for any thread, the rest for one."""
+    """The run maps of one flow. `add` is thread-safe, the rest is for one thread."""
 
     def __init__(self, target: Cluster, topic: str, replication_factor: int) -> None:
         self._table = Table(target, topic)
@@ -41,7 +41,7 @@ class RunStore:
         self._broken: dict[TopicPartition, list[int]] = {}
 
     def ensure(self) -> None:
-        """Make the topic if it is not there."""
+        """Create the topic if it does not exist."""
         self._table.ensure(1, self._replication_factor)
 
     def topics(self) -> list[str]:
@@ -53,7 +53,7 @@ class RunStore:
         self._table.sign_as(author)
 
     def load(self) -> None:
-        """Read what was saved, making the topic if it is not there."""
+        """Read what was saved; create the topic if it does not exist."""
         self.ensure()
         maps, broken = read_run_maps(self._table.read().items())
         with self._lock:
@@ -64,7 +64,7 @@ class RunStore:
     def add(self, partition: TopicPartition, runs: Iterable[tuple[int, int, int]]) -> None:
         """Note what was stored: (upstream, downstream, count) each, in the order of the source.
 
-        A count of 0 says that nothing lies between the records before and this place, UNKNOWN that nobody knows.
+        A count of 0 says that nothing lies between the records before and this place, UNKNOWN that this is unknown.
         """
         with self._lock:
             found = self._maps.setdefault(partition, RunMap())
@@ -87,7 +87,7 @@ class RunStore:
             self._changed.discard(partition)
 
     def reload(self, target: Cluster, partitions: Iterable[TopicPartition]) -> None:
-        """Read again what tasks have saved of some partitions. For any thread; `target` is the caller's own."""
+        """Read again what tasks have saved for some partitions. Thread-safe; `target` is the caller's own."""
         maps, _ = read_run_maps(Table(target, self._table.topic).read().items())
         with self._lock:
             for partition in partitions:
@@ -95,7 +95,7 @@ class RunStore:
                     self._maps[partition] = maps[partition]
 
     def segment_of(self, partition: TopicPartition) -> tuple[int, str] | None:
-        """Return the segment that may still grow: where it begins upstream, and its row in hex. For any thread."""
+        """Return the segment that may still grow: where it begins upstream, and its row in hex. Thread-safe."""
         with self._lock:
             found = self._maps.get(partition)
             row = found.last_row() if found is not None else None
@@ -108,14 +108,14 @@ class RunStore:
             self._changed.add(partition)
 
     def detach(self, partition: TopicPartition, position: Position) -> None:
-        """Note that somebody else copied what is before `position`."""
+        """Note that another process copied what is before `position`."""
         with self._lock:
             found = self._maps.setdefault(partition, RunMap())
             found.detach(position.upstream, position.downstream)
             self._changed.add(partition)
 
     def turn(self, partition: TopicPartition, other: RunMap | None, position: Position) -> None:
-        """Take over what a flow the other way round has copied; at `position` this one begins."""
+        """Take over what a flow in the opposite direction has copied; this one begins at `position`."""
         with self._lock:
             found = self._maps.setdefault(partition, RunMap())
             if other is None:
@@ -126,7 +126,7 @@ class RunStore:
             self._changed.add(partition)
 
     def mend(self, partition: TopicPartition, position: Position) -> None:
-        """Have nobody know what lies before `position`, where what was saved does not reach up to it or cannot be read."""
+        """Mark what lies before `position` as unknown, if the saved runs do not reach it or cannot be read."""
         with self._lock:
             broken = self._broken.pop(partition, None)
             for upstream in broken or ():
@@ -157,7 +157,7 @@ class RunStore:
             self.detach(partition, position)
 
     def clear(self, partition: TopicPartition) -> None:
-        """Forget a partition: one of the two topics is not the one it was, and nobody may go on."""
+        """Forget a partition: one of the two topics is not the same any more, and copying must not continue."""
         with self._lock:
             self._maps.setdefault(partition, RunMap()).clear()
             self._changed.add(partition)
@@ -168,7 +168,7 @@ class RunStore:
             return bool(self._maps.get(partition)) or partition in self._broken
 
     def long_ones(self) -> list[TopicPartition]:
-        """Return the partitions of which something might be pruned."""
+        """Return the partitions whose runs might be pruned."""
         with self._lock:
             return [p for p, found in self._maps.items() if len(found) > 1]
 
@@ -196,19 +196,19 @@ class RunStore:
                 self._changed.discard(partition)
 
     def prune(self, log_starts: Mapping[TopicPartition, int]) -> None:
-        """Forget what only tells of offsets that the source no longer has."""
+        """Forget runs that only cover offsets that the source no longer has."""
         with self._lock:
             for partition, log_start in log_starts.items():
                 self._maps[partition].prune(log_start)
                 self._changed.add(partition)
 
     def save(self, within: timedelta = PATIENCE) -> None:
-        """Make all that was told so far durable."""
+        """Make all that was reported so far durable."""
         with self._lock:
             for partition in self._changed:
                 for upstream, value in self._maps[partition].take_changes().items():
                     key = encode_segment_key(partition, upstream)
-                    self._unsaved.pop(key, None)  # what is deleted and made again keeps its order
+                    self._unsaved.pop(key, None)  # a row deleted and recreated keeps its order
                     self._unsaved[key] = value
             self._changed.clear()
         until = time.monotonic() + within.total_seconds()
@@ -239,9 +239,9 @@ class RunStore:
         self.load()
 
     def restore(self, within: timedelta) -> bool:
-        """Make the topic again if somebody deleted it, and have all that is known saved next time.
+        """Recreate the topic if it was deleted; the next save then writes all that is known.
 
-        Return whether somebody did.
+        Return whether it was deleted.
         """
         is_empty = self._table.ensure(1, self._replication_factor, within)
         if is_empty:

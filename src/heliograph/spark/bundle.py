@@ -1,7 +1,7 @@
 """The archive that executors unpack: our code and what it imports, for one minor version of Python.
 
-pyspark is not in it: executors have Spark's own. Nor are parts of pyarrow that no task imports, which
-are half of it. Modules are compiled beforehand, so that no executor has to.
+pyspark is not in it: executors have Spark's own. Parts of pyarrow that no task imports, which are half
+of it, are not in it either. Modules are compiled in advance, so that no executor has to.
 """
 
 import compileall
@@ -77,7 +77,7 @@ class ImportsNothing(Missing):
 
 
 def build_archive(output: Path) -> Archive:
-    """Write the archive for this Python; it is whole or not there at all."""
+    """Write the archive for this Python; afterwards it is complete or does not exist."""
     with tempfile.TemporaryDirectory(prefix="heliograph-package-") as name:
         folder = Path(name) / "env"
         contents = _fill(folder)
@@ -94,7 +94,7 @@ def build_archive(output: Path) -> Archive:
 
 
 def check_archive(path: Path) -> None:
-    """Raise if an archive is not there, or was built from other code or for another Python than this."""
+    """Raise if an archive is missing, or was built from other code or for another Python than this."""
     again = f"Run `heliograph package --output {path}`."
     if not path.is_file():
         raise ConfigError(f"spark.archives: there is no {path}. {again}")
@@ -120,7 +120,7 @@ def _stamp() -> dict[str, str]:
 
 
 def _our_files() -> list[Path]:
-    """Return the files of ours that executors import: the rooms of tasks, and what all rooms share."""
+    """Return our files that executors import: the packages that tasks use, and what all packages share."""
     rooms = (file for room in _ROOMS for file in (_CODE / room).glob("*.py"))
     return sorted((*_CODE.glob("*.py"), *rooms))
 
@@ -155,7 +155,7 @@ def _distributions(names: tuple[str, ...]) -> Iterator[Distribution]:
 
 
 def _files_of(dist: Distribution) -> Iterator[tuple[Path, Path]]:
-    """Return where the files of a distribution are, and where each belongs."""
+    """Yield where the files of a distribution are, and where each belongs."""
     for file in dist.files or ():
         place = Path(file)
         wanted = ".." not in place.parts and not any(fnmatch(str(file), p) for p in _LEFT_OUT)

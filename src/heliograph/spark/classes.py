@@ -1,8 +1,9 @@
-"""Spark's JVM, prepared: one that maps its classes from an archive starts in a third of the time.
+"""Prepares Spark's JVM: a JVM that maps its classes from an archive starts in a third of the time.
 
-`python -m heliograph.spark.classes` makes the archive, once for an environment: the JVM of an empty job
-writes down what it loaded. The archive belongs to one Spark and one Java; a JVM that it does not fit does
-without it. Beside it are the options with which Spark's script starts a JVM, so that we need not ask it each time.
+`python -m heliograph.spark.classes` builds the archive, once for an environment: the JVM of an empty job
+records what it loaded. The archive belongs to one Spark and one Java; a JVM that it does not fit starts
+without it. Next to it is a file with the options with which Spark's script starts a JVM, so that we need not
+ask the script each time.
 """
 
 import os
@@ -23,19 +24,19 @@ from heliograph.spark.slice_task import run_nothing
 _LIMIT = timedelta(minutes=2)
 _SAID = "Spark Command: "
 _SUBMIT = "org.apache.spark.deploy.SparkSubmit"
-# No use to us; and a JVM with a module more cannot map its modules from the archive.
+# Not needed; and a JVM with an additional module cannot map its modules from the archive.
 _UNWANTED = ("-Xmx", "--add-modules")
 
 
 class NotPrepared(MirrorError):
-    """The archive could not be made."""
+    """The archive could not be built."""
 
     def __str__(self) -> str:
         return "Java wrote no archive of Spark's classes, so Spark starts more slowly; it works as well."
 
 
 def prepare() -> Path:
-    """Make the archive anew and return where it is; takes some 20 seconds."""
+    """Build the archive again and return where it is; takes some 20 seconds."""
     place = archive_place()
     place.parent.mkdir(parents=True, exist_ok=True)
     options_place().write_text("\n".join(_ask_options()))
@@ -72,7 +73,7 @@ def _ask_options() -> list[str]:
 
 
 def _plain_environment() -> dict[str, str]:
-    """Return ours without what whoever prepares has set for himself."""
+    """Return our environment without the variables that only Spark's script handles."""
     return {key: value for key, value in os.environ.items() if key not in SCRIPTED_BY}
 
 

@@ -1,4 +1,4 @@
-"""The Spark context: the settings that tasks of days need, and its start."""
+"""The Spark context: the settings for tasks that run for days, and its start."""
 
 import os
 import shlex
@@ -23,7 +23,7 @@ _SETTINGS = {
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.python.daemon.module": "heliograph.spark.daemon",
     "spark.speculation": "false",
-    "spark.task.maxFailures": "1",  # a slice that fails is started again by us, with a pause that grows
+    "spark.task.maxFailures": "1",  # we restart a slice that fails, with a pause that grows
     "spark.ui.showConsoleProgress": "false",
 }
 
@@ -37,7 +37,7 @@ _JAVA_OPTIONS = (
 def plan_settings(slots: int, extra: Mapping[str, str], java: str | None = None) -> dict[str, str]:
     """Return all settings of a context with `slots` tasks at once; `extra` are the user's own keys.
 
-    `java` is one more option for its JVM; without, it starts from the archive of Spark's classes.
+    `java` is one more option for its JVM; without it, the JVM starts from the archive of Spark's classes.
     """
     if java is None:
         archive = archive_place()
@@ -53,9 +53,9 @@ def plan_settings(slots: int, extra: Mapping[str, str], java: str | None = None)
 
 
 def open_context(settings: Mapping[str, str], scratch: Path, python: str) -> SparkContext:
-    """Start Spark, which starts Python by that command.
+    """Start Spark, which starts Python with the command `python`.
 
-    If this process has a JVM of Spark already, the new context runs in that one.
+    If this process already has a JVM of Spark, the new context runs in that one.
     """
     os.environ.setdefault("SPARK_LOCAL_DIRS", str(scratch))
     conf = SparkConf(loadDefaults=False)

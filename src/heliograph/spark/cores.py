@@ -1,4 +1,4 @@
-"""The cores that Spark has for tasks, and what to say where there are too few."""
+"""The cores that Spark has for tasks, and what to report when there are too few."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -25,7 +25,7 @@ def describe_shortage(cores: Cores, wanted: int) -> str | None:
 
 
 def describe_missed(missed: int, cores: Cores) -> str:
-    """Return the sentence about tasks that do not come."""
+    """Return the sentence about tasks that do not start."""
     return (
         f"Spark has {cores.free} cores free for {missed} tasks that have not begun for "
         f"{GRACE.seconds} s; look at the logs of its executors"

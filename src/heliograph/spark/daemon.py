@@ -9,7 +9,7 @@ from heliograph.copying import task
 from heliograph.spark import privates
 
 PRELOADED = (task, privates.WORKER)
-_COLLECT_AFTER = 20_000  # objects; our code makes no circles on its way
+_COLLECT_AFTER = 20_000  # objects; our code creates no reference cycles while it copies
 
 if __name__ == "__main__":
     gc.set_threshold(_COLLECT_AFTER)

@@ -1,4 +1,4 @@
-"""The engine: one Spark per driver, started in the background, counted, and started again if it ends."""
+"""The engine: one Spark per driver, started in the background, its cores counted, restarted if it ends."""
 
 import logging
 import re
@@ -55,7 +55,7 @@ class Engine:
     def wait(self, within: float) -> bool:
         """Return whether Spark is up, after waiting for it; raise if it could not be started.
 
-        A Spark that did not start, or that its cluster has ended, is started again by a later call.
+        A later call restarts a Spark that did not start, or that its cluster has ended.
         """
         with self._lock:
             if self._is_over():
@@ -72,7 +72,7 @@ class Engine:
         return True
 
     def trouble(self) -> str | None:
-        """Return why a Spark that is coming up does not get further: its cluster gives it no core."""
+        """Return why a Spark that is starting makes no progress: its cluster gives it no core."""
         cores, now = self.cores(), time.monotonic()
         with self._lock:
             if cores is None or cores.all:
@@ -88,7 +88,7 @@ class Engine:
         )
 
     def cores(self) -> Cores | None:
-        """Return the cores of all executors that are there; None if Spark cannot say."""
+        """Return the cores of all present executors; None if Spark does not report them."""
         now = time.monotonic()
         context = self._context
         if context is not None and now - self._counted_at > _COUNT_EVERY:
@@ -101,7 +101,7 @@ class Engine:
         return self._cores
 
     def seat(self, key: str, tasks: int) -> None:
-        """Take note of how many tasks a job wants to run at once; 0 when it ends."""
+        """Note how many tasks a job wants to run at once; 0 when it ends."""
         with self._lock:
             self._tasks[key] = tasks
 
@@ -118,7 +118,7 @@ class Engine:
         return short if since is not None and now - since > GRACE.total_seconds() else None
 
     def context(self) -> SparkContext:
-        """Return Spark's context, once it is there; raise if it could not be started."""
+        """Wait for Spark's context and return it; raise if it could not be started."""
         return self._opened.result()
 
     def run_slice(self, claim: Claim, group: str) -> None:
@@ -148,9 +148,9 @@ class Engine:
         return process is None or process.poll() is None
 
     def close(self) -> None:
-        """Stop Spark and delete its scratch, which loses nothing.
+        """Stop Spark and delete its scratch folder, which loses nothing.
 
-        A JVM that is still coming up ends with this process: it watches our end of a pipe.
+        A JVM that is still starting ends with this process: it watches our end of a pipe.
         """
         self._closed.set()
         if self._opened.done() and self._opened.exception() is None:
@@ -168,7 +168,7 @@ class Engine:
                 context.parallelize([0], 1).mapPartitions(run_nothing).collect()
             log.info("Spark is up after %.1f s", time.monotonic() - began)
             self._opened.set_result(context)
-        except Exception as exc:  # noqa: BLE001 - the edge: whoever waits for Spark gets it
+        except Exception as exc:  # noqa: BLE001 - the edge: all that wait for Spark get it
             self._failed_at = time.monotonic()
             if self._context is not None:
                 self._context.stop()
@@ -177,7 +177,7 @@ class Engine:
             self._opened.set_exception(failure)
 
     def _is_over(self) -> bool:
-        """Whether it is time to start Spark anew; a failure is first told to all who wait."""
+        """Whether it is time to start Spark again; a failure is first reported to all waiting threads."""
         if not self._opened.done():
             return False
         if self._failed_at is not None:
@@ -194,7 +194,7 @@ class Engine:
 
 
 class SparkNotStarted(MirrorError):
-    """Spark did not come up."""
+    """Spark did not start."""
 
     def __init__(self, reason: str, log: str) -> None:
         super().__init__(reason, log)
@@ -214,13 +214,13 @@ def cause_of(exc: Exception) -> str:
         return raised[-1].partition(": ")[2]
     named = [line for line in lines if _NAMED.match(line)]
     reason = (named or lines or [type(exc).__name__])[0][:300]
-    # What is no MirrorError is a mistake of ours: its place is what a report of it needs.
+    # Anything but a MirrorError is a bug of ours: a report of it needs its location.
     places = [found for line in lines if (found := _PLACE.search(line)) is not None]
     return f"{reason} ({places[-1][1]}:{places[-1][2]})" if places else reason
 
 
 def explain(reason: str) -> str | None:
-    """Return what a person can do about a Spark that runs and cannot run us, if its words tell."""
+    """Return what a person can do about a Spark that runs but cannot run our code, if its message shows it."""
     if "No module named 'heliograph'" in reason or "No module named heliograph" in reason:
         return (
             "its executors have no heliograph; run `heliograph package`, then set "

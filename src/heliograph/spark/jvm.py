@@ -1,6 +1,6 @@
 """Spark's JVM: started by Spark's own script, or without it where a JVM like ours was prepared (see classes.py).
 
-The script asks a JVM of its own for the command line, and Spark's launcher then reads what it was just told: 0.6 s
+The script asks another JVM for the command line, and Spark's launcher then reads its answer: 0.6 s
 until the first record. A prepared environment has the options that do not depend on us in a file for `java @FILE`.
 """
 
@@ -30,7 +30,7 @@ MEMORY = "spark.driver.memory"
 _LENGTH = struct.Struct(">i")
 _LIMIT = timedelta(minutes=2)
 _LOOK_EVERY = 0.01
-# Who sets one of these means Spark's own script.
+# Setting one of these requires Spark's own script.
 SCRIPTED_BY = (
     *("SPARK_HOME", "SPARK_CONF_DIR", "SPARK_SUBMIT_OPTS", "SPARK_DIST_CLASSPATH"),
     *("PYSPARK_SUBMIT_ARGS", "HADOOP_CONF_DIR"),
@@ -40,7 +40,7 @@ _SCRIPTED_FOR = (
     "spark.driver.defaultJava",
 )
 
-# Its script asks a JVM for the command line of the JVM.
+# For the JVM that Spark's script asks for the command line of the JVM.
 _ENVIRONMENT = {
     "SPARK_LAUNCHER_OPTS": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
 }
@@ -64,12 +64,12 @@ def options_place() -> Path:
 
 
 def open_gateway(conf: SparkConf, settings: Mapping[str, str], scratch: Path) -> JavaGateway:
-    """Return the way to a JVM: the one there is, which outlives its contexts, or a new one."""
+    """Return a gateway to a JVM: the existing one, which outlives its contexts, or a new one."""
     known = privates.known_gateway()
     before = None if known is None else privates.process_behind(known)
     if before is not None and before.poll() is None:
         return known
-    # The JVM and the Python workers below it write errors to a file: what matters of them reaches the
+    # The JVM and the Python workers below it write errors to a file: what matters in it reaches the
     # driver's own log as one sentence.
     with (scratch / SPARK_LOG).open("ab") as log, _environment(_ENVIRONMENT):
         if not _is_prepared(settings):
@@ -99,7 +99,7 @@ def spark_home() -> Path:
 
 
 def _is_prepared(settings: Mapping[str, str]) -> bool:
-    """Whether a JVM may be started without Spark's script, which alone knows how to get jars and the like."""
+    """Whether a JVM may be started without Spark's script; only the script can get jars and the like."""
     return (
         is_local(settings)
         and options_place().exists()
@@ -127,7 +127,7 @@ def _class_path() -> str:
 
 
 def _await_server(jvm: "subprocess.Popen[bytes]", told: Path) -> tuple[str, str]:
-    """Return the port and the secret that a new JVM tells in a file."""
+    """Return the port and the secret that a new JVM writes to a file."""
     until = time.monotonic() + _LIMIT.total_seconds()
     while not told.exists():
         if jvm.poll() is not None or time.monotonic() > until:
@@ -141,7 +141,7 @@ def _await_server(jvm: "subprocess.Popen[bytes]", told: Path) -> tuple[str, str]
 
 @contextmanager
 def _environment(ours: Mapping[str, str]) -> Iterator[None]:
-    """Set what only a new JVM shall find in its environment."""
+    """Set environment variables that only a new JVM should see."""
     before = {key: os.environ.get(key) for key in ours}
     os.environ.update(ours)
     try:

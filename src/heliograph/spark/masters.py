@@ -1,7 +1,7 @@
-"""Where Spark runs, and what that asks for: in a JVM of this process, or on a cluster's machines.
+"""Where Spark runs, and what that requires: in a JVM of this process, or on a cluster's machines.
 
 On a cluster the executors must reach the driver (`spark.driver.host`) and import our code, which they
-find in the archive that `heliograph package` builds, or in an image made beforehand.
+find in the archive that `heliograph package` builds, or in an image built in advance.
 """
 
 import math
@@ -19,7 +19,7 @@ PYTHON = "spark.pyspark.python"
 _LOOPBACKS = ("localhost", "127.0.0.1", "::1", "[::1]")
 _PYTHONPATH = "spark.executorEnv.PYTHONPATH"
 
-# An executor that went silent is given up within a minute or so; by default Spark waits for two to three.
+# A silent executor is given up within a minute or so; by default Spark waits for two to three.
 _CLUSTER = {
     "spark.executor.heartbeatInterval": "5s",
     "spark.network.timeout": "60s",
@@ -35,7 +35,7 @@ def is_local(spark: Mapping[str, str]) -> bool:
 
 
 def driver_host(spark: Mapping[str, str]) -> str:
-    """Return the address at which executors reach the driver: never one that nobody asked for."""
+    """Return the address at which executors reach the driver; an address of this machine is never guessed."""
     given = spark.get("spark.driver.host")
     if given:
         return given
@@ -49,7 +49,7 @@ def driver_host(spark: Mapping[str, str]) -> str:
 
 
 def lease_place(spark: Mapping[str, str]) -> tuple[str, int]:
-    """Return the address and the port to listen at for leases; port 0 is any that is free."""
+    """Return the address and the port to listen at for leases; port 0 is any free port."""
     port = spark.get(LEASE_PORT, "0")
     if not port.isdecimal() or int(port) > 65535:
         raise ConfigError(f"{LEASE_PORT}={port}: set a port, 0 to 65535; 0 takes a free one.")
@@ -86,7 +86,7 @@ def python_name() -> str:
 
 
 def _hosts(master: str) -> set[str]:
-    """Return the hosts of spark://one:7077,two:7077; another kind of master has one that is no host."""
+    """Return the hosts of spark://one:7077,two:7077; any other kind of master is returned unchanged."""
     if not master.startswith("spark://"):
         return {master}
     places = master.removeprefix("spark://").split(",")

@@ -1,6 +1,6 @@
 """The private parts of pyspark that heliograph uses: here and nowhere else, so that one test notices when they move.
 
-What they are for: a JVM outlives its contexts and is used again; its process is watched; a cluster that ended its
+What they are for: a JVM outlives its contexts and is reused; its process is watched; a cluster that ended its
 application is noticed; cores are counted; a gateway is opened to a JVM that we started; our modules are imported before
 Spark's worker daemon forks.
 """
@@ -14,7 +14,7 @@ from pyspark import SparkConf, SparkContext, daemon, worker
 from pyspark.java_gateway import launch_gateway
 
 PORT, SECRET = "PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET"  # of a JVM that runs already
-CONNECTION_FILE = "_PYSPARK_DRIVER_CONN_INFO_PATH"  # where a JVM tells its port and its secret
+CONNECTION_FILE = "_PYSPARK_DRIVER_CONN_INFO_PATH"  # where a JVM writes its port and its secret
 SERVER = "org.apache.spark.api.python.PythonGatewayServer"
 WORKER = worker  # what a fork of the daemon runs
 
@@ -32,7 +32,7 @@ def open_gateway(conf: SparkConf, popen: Mapping[str, IO[bytes]] | None = None) 
 
 
 def adopt(gateway: JavaGateway, jvm: "subprocess.Popen[bytes]") -> None:
-    """Say which process a gateway leads to."""
+    """Record which process a gateway leads to."""
     gateway.proc = jvm
 
 
@@ -61,7 +61,7 @@ def count_slots(context: SparkContext) -> tuple[int, int]:
 
 
 def run_daemon() -> None:
-    """Be Spark's worker daemon: fork a worker for each that Spark asks for."""
+    """Run Spark's worker daemon: fork a worker whenever Spark asks for one."""
     daemon.manager()
 
 

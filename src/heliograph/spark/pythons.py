@@ -26,7 +26,7 @@ PYTHONPATH=$kept exec {python} "$@"
 
 
 def python_command(settings: Mapping[str, str], scratch: Path) -> str:
-    """Return the command, which is made in `scratch` unless a person has named one."""
+    """Return the command, which is created in `scratch` unless one is configured."""
     given = settings.get(PYTHON) or os.environ.get("PYSPARK_PYTHON")
     if given is not None:
         return given

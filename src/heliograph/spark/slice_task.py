@@ -1,4 +1,4 @@
-"""What Spark runs for a slice: a job of one task, which copies until it is told to end."""
+"""What Spark runs for a slice: a job of one task, which copies until the driver ends it."""
 
 from collections.abc import Iterable, Iterator
 
@@ -6,11 +6,11 @@ from pyspark import TaskContext
 
 from heliograph.wire.lease_messages import Claim
 
-_ATTEMPTS = 64  # of Spark's own, of which there is one unless a person sets spark.task.maxFailures
+_ATTEMPTS = 64  # of Spark's own; there is one, unless spark.task.maxFailures is set
 
 
 def copy_slice(claims: Iterable[Claim]) -> Iterator[None]:
-    """Copy one slice. Called by Spark in a Python worker, once per attempt; returns when the driver says so.
+    """Copy one slice. Called by Spark in a Python worker, once per attempt; returns when the driver ends it.
 
     It blocks for days. What it leaves behind is on the target, and known to the driver.
     """
@@ -24,5 +24,5 @@ def copy_slice(claims: Iterable[Claim]) -> Iterator[None]:
 
 
 def run_nothing(numbers: Iterable[int]) -> Iterator[int]:
-    """Return what came: shows whether executors can run us at all."""
+    """Return the input: shows whether executors can run our code at all."""
     yield from numbers

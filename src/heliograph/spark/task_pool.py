@@ -1,4 +1,4 @@
-"""Spark's tasks for work that ends: parts go out, and what each of them comes to is collected."""
+"""Spark's tasks for finite work: parts are sent out, and the result of each is collected."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
@@ -48,7 +48,7 @@ class TaskPool:
     def run(
         self, job: str, work: Callable[[Iterable[P]], Iterator[R]], parts: Sequence[P]
     ) -> list[R]:
-        """Have each part worked on by a task, and return all results; `work` is pickled. Raises JobFailed."""
+        """Have a task process each part, and return all results; `work` is pickled. Raises JobFailed."""
         try:
             tasks = self._context.parallelize(parts, len(parts))
             return list(tasks.mapPartitions(work).collect())

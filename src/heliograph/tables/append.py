@@ -1,4 +1,4 @@
-"""Writing rows to a topic of ours: in order, acknowledged by all, over a connection that is kept."""
+"""Writing rows to an internal topic: in order, acknowledged by all, over a connection that is kept."""
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -24,7 +24,7 @@ _BATCH_BYTES = 256 << 10
 class Appender:
     """The writer of one topic; owned by one thread at a time, as its cluster is.
 
-    With an `author` its rows are fenced and in order; without, anybody may write beside it.
+    With an `author` its rows are fenced and in order; without one, other writers may write at the same time.
     """
 
     def __init__(self, cluster: Cluster, topic: str, author: Author | None = None) -> None:
@@ -36,7 +36,7 @@ class Appender:
         self._partitions = 0
 
     def partitions(self, within: timedelta = PATIENCE) -> int:
-        """Return how many partitions the topic has; asked for once."""
+        """Return how many partitions the topic has; looked up once."""
         if not self._partitions:
             found = patiently(lambda: self._cluster.describe([self.topic]), within)
             if self.topic not in found:
@@ -87,7 +87,7 @@ class Appender:
         self.append(by_partition, within)
 
     def close(self) -> None:
-        """Forget what is on the way, and look the topic up anew next time."""
+        """Forget what is in flight, and look the topic up again next time."""
         if self._producer is not None:
             self._producer.close()
         self._producer = None
@@ -95,7 +95,7 @@ class Appender:
         self._partitions = 0
 
     def give_up(self) -> None:
-        """Take note that the topic is not the one that was written to."""
+        """Note that the topic is no longer the one that was written to."""
         self._fail([TopicPartition(self.topic, index) for index in range(self._partitions)])
 
     def _fail(self, places: Iterable[TopicPartition]) -> None:
@@ -123,7 +123,7 @@ class Appender:
 
 
 def _batches(rows: Sequence[Row]) -> Iterator[list[Row]]:
-    """Yield `rows` in lots that any broker takes as a batch."""
+    """Yield `rows` in chunks that any broker accepts as a batch."""
     some: list[Row] = []
     size = 0
     for row in rows:

@@ -1,7 +1,7 @@
-"""Who signs the rows of a driver's own topics: a fenced identity, with a sequence for each partition.
+"""The signer of the rows in a driver's own topics: a fenced identity, with a sequence for each partition.
 
-A driver that was succeeded finds its rows refused, and a row that was held up on its way cannot land behind a later
-one: whatever becomes of a write that failed, the next one has a new epoch.
+The rows of a driver that has a successor are refused, and a row that was delayed on its way cannot be stored after a
+later one: whatever the outcome of a failed write, the next one has a new epoch.
 """
 
 from collections.abc import Callable, Iterable
@@ -25,17 +25,17 @@ class Author:
     _stale: set[TopicPartition] = field(default_factory=set)
 
     def sign(self, partition: TopicPartition, count: int) -> tuple[ProducerIdentity, int]:
-        """Return as whom, and from which sequence on, `count` rows are written to a partition."""
+        """Return the identity, and the first sequence, with which `count` rows are written to a partition."""
         sequence = self._sequences.get(partition, 0)
         self._sequences[partition] = next_sequence(sequence, count)
         return self.identity, sequence
 
     def give_up(self, partitions: Iterable[TopicPartition]) -> None:
-        """Take note that rows of these partitions were signed of which nobody knows whether they were stored."""
+        """Note that rows of these partitions were signed and may or may not have been stored."""
         self._stale.update(partitions)
 
     def prepare(self, partitions: Iterable[TopicPartition]) -> None:
-        """Take a new epoch if rows of these partitions may be on their way; before anything is signed."""
+        """Take a new epoch if rows of these partitions may be on their way; call this before signing anything."""
         is_other = self.producer is not None and self.producer() != self.identity.producer_id
         if is_other or not self._stale.isdisjoint(partitions):
             self.identity = self.renew()

@@ -1,4 +1,4 @@
-"""A compacted topic followed as it is written, by many and for as long as one likes."""
+"""A compacted topic followed while it is written, by many and for any length of time."""
 
 from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
@@ -15,8 +15,8 @@ from heliograph.tables.table import Table
 class FollowedTopic:
     """A topic and how far it was read; owned by one thread at a time, as its cluster is.
 
-    Whoever keeps something of the rows forgets it when `on_anew` is called, from within `refresh`:
-    the topic was deleted and made again, and its rows come from the beginning.
+    A caller that keeps anything from the rows must forget it when `on_anew` is called, from within
+    `refresh`: the topic was deleted and recreated, and its rows come from the beginning.
     """
 
     def __init__(
@@ -35,13 +35,13 @@ class FollowedTopic:
         replication_factor: int,
         config: Mapping[str, str] | None = None,
     ) -> None:
-        """Create the topic if it is not there, compacted."""
+        """Create the topic, compacted, if it does not exist."""
         Table(self._cluster, self.topic).ensure(partitions, replication_factor, config=config)
 
     def refresh(self, within: timedelta = PATIENCE) -> list[Row]:
-        """Return what was written since the last time, in order within partitions.
+        """Return what was written since the last call, in order within partitions.
 
-        A topic that is not there has no news: what was read of it stands until it is made anew.
+        A topic that does not exist returns no rows: what was read from it stays valid until it is recreated.
         """
         found = patiently(lambda: self._cluster.describe([self.topic]), within).get(self.topic)
         if found is None:
@@ -65,11 +65,11 @@ class FollowedTopic:
         self._appender.append_by_key(rows, within)
 
     def close(self) -> None:
-        """Let go of the connection for writing; the cluster stays open."""
+        """Close the connection for writing; the cluster stays open."""
         self._appender.close()
 
     def _notice_anew(self, found: Topic, ends: Mapping[TopicPartition, int]) -> None:
-        # Before Kafka 2.8 topics have no id: there, only one that became shorter is noticed.
+        # Before Kafka 2.8 topics have no id: there, only a topic that became shorter is noticed.
         shorter = any(ends.get(p, 0) < position for p, position in self._positions.items())
         if self._topic_id is not None and (shorter or found.topic_id != self._topic_id):
             self._positions = {}

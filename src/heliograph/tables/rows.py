@@ -1,4 +1,4 @@
-"""Keys and values of a compacted topic, up to its end as it is now."""
+"""Keys and values of a compacted topic, up to its current end."""
 
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -34,8 +34,8 @@ def read_partitions(
 ) -> Iterator[Row]:
     """Yield every committed record that has a key, in order; a None deletes its key.
 
-    What was committed behind a transaction that is still open is not seen, unless one waits for the end of that:
-    `past_open`. DeadlinePassed is raised where the end is not reached `within` that time.
+    What was committed after a transaction that is still open is not seen, unless `past_open` waits for the end of
+    that transaction. DeadlinePassed is raised if the end is not reached `within` that time.
     """
     for row in read_stamped(cluster, partitions, within, past_open=past_open):
         yield row.key, row.value
@@ -48,7 +48,7 @@ def read_stamped(
     *,
     past_open: bool = False,
 ) -> Iterator[StampedRow]:
-    """Yield what `read_partitions` does, with the time of each."""
+    """Yield what `read_partitions` does, with the timestamp of each row."""
     began = time.monotonic()
     wanted = list(partitions)
     patience = min(within, PATIENCE)
@@ -70,7 +70,7 @@ def read_range(cluster: Cluster, partition: TopicPartition, start: int, end: int
 
 
 def read_last(cluster: Cluster, partition: TopicPartition, most: int) -> Iterator[StampedRow]:
-    """Yield the rows among the last offsets of a partition, `most` of them, in order."""
+    """Yield the rows among the last `most` offsets of a partition, in order."""
     first = patiently(lambda: list_offsets(cluster, [partition], EARLIEST))[partition]
     end = patiently(lambda: list_offsets(cluster, [partition], LATEST))[partition]
     yield from _read(cluster, {partition: (max(first, end - most), end)}, LONGEST)

@@ -18,7 +18,7 @@ from heliograph.wire.primitives import partition_for_key
 
 log = logging.getLogger(__name__)
 
-_OPEN = timedelta(seconds=90)  # longer than transactions of ours may be open
+_OPEN = timedelta(seconds=90)  # longer than our own transactions may be open
 
 
 class Rows(NamedTuple):
@@ -48,9 +48,9 @@ class Table:
         within: timedelta = PATIENCE,
         config: Mapping[str, str] | None = None,
     ) -> bool:
-        """Create the topic if it is not there; `config` are settings beside its cleanup policy.
+        """Create the topic if it does not exist; `config` are settings in addition to its cleanup policy.
 
-        Return whether nothing is in it of what was written before: it was made now, or since the last call.
+        Return whether it holds nothing of what was written before: it was created now, or since the last call.
         """
         topic_id = self._find_id(within)
         is_made = False
@@ -64,7 +64,7 @@ class Table:
             )
             await_topics(self._cluster, {self.topic: partitions})
             topic_id = self._find_id(within)
-        # Before Kafka 2.8 topics have no id: there, one that others have made again meanwhile is not noticed.
+        # Before Kafka 2.8 topics have no id: there, a topic that others have recreated meanwhile is not noticed.
         is_other = self._topic_id not in (None, topic_id)
         if is_other:
             log.error("%s is gone and is made again. Check who deleted it.", self.topic)
@@ -77,14 +77,14 @@ class Table:
         return None if found is None else found.topic_id
 
     def read(self) -> dict[bytes, bytes]:
-        """Return the latest value of every key, up to the end as it is now; a deleted key is absent.
+        """Return the latest value of every key, up to the current end; a deleted key is absent.
 
-        Transactions that are open now are waited for: what was committed behind them counts.
+        Waits for transactions that are open now: what was committed after them counts.
         """
         return _latest(read_partitions(self._cluster, self._partitions(), _OPEN, past_open=True))
 
     def find(self) -> Rows:
-        """Do as `read`, for as many partitions as can be read now."""
+        """Do as `read` for all partitions that can be read now."""
         partitions = self._partitions()
         missing = find_offsets_patiently(self._cluster, partitions, EARLIEST).missing
         there = [partition for partition in partitions if partition not in missing]
@@ -104,15 +104,15 @@ class Table:
 
 
 def read_rows(cluster: Cluster, topic: str) -> Iterator[Row]:
-    """Yield every row of a topic up to its end as it is now, in order within partitions.
+    """Yield every row of a topic up to its current end, in order within partitions.
 
-    What no consumer sees, and what has no key, is left out.
+    Records that no consumer sees, or that have no key, are left out.
     """
     yield from read_partitions(cluster, partitions_of(cluster, topic))
 
 
 def partitions_of(cluster: Cluster, topic: str) -> list[TopicPartition]:
-    """Return the partitions of a topic that must be there."""
+    """Return the partitions of a topic that must exist."""
     topics = patiently(lambda: cluster.describe([topic]))
     if topic not in topics:
         raise KafkaFault(f"read {topic}", "UNKNOWN_TOPIC_OR_PARTITION", retriable=False)

@@ -1,14 +1,14 @@
-"""The same question for compacted partitions, where either side may have dropped what came later again.
+"""The same comparison for compacted partitions, where either side may have dropped what came later again.
 
 For one key, all before the last record that both sides hold is superseded on both. After it:
 
     only on the target   fine if the source has a later one not copied yet, or if it ends in a tombstone
     only on the source   fine if not copied yet, or if it ends in a tombstone (the target may drop both)
 
-Compaction never reorders, so a record that is once on either side and crosses the others is wrong.
+Compaction never reorders, so a record that is once on each side and in another order than the rest is wrong.
 
-A difference is only a doubt where equal records of one key may be mistaken for each other, and where a
-key is only on the target while something is not copied yet: its tombstone may have come and gone there.
+A difference is uncertain if equal records of one key may be mistaken for each other, and if a key is only
+on the target while something is not copied yet: its tombstone may have come and gone there.
 """
 
 from bisect import bisect_left
@@ -31,7 +31,7 @@ LaterKeys = Callable[[set[bytes]], set[bytes]]
 
 @dataclass(frozen=True, slots=True)
 class CompactedTerms:
-    """What is known beforehand; all before `surely_copied` was, and it is everything if `complete`."""
+    """What is known beforehand; all before `surely_copied` was copied, and that is everything if `complete`."""
 
     surely_copied: int
     complete: bool
@@ -103,7 +103,7 @@ def _sort_source(
     terms: CompactedTerms,
     left: dict[bytes, _Leftovers],
 ) -> Pair:
-    """Put what only the source has in its place; return how many are lag and how many dropped."""
+    """Classify the records that only the source has; return how many are lag and how many dropped."""
     lag = vanished = 0
     first, last = (places[0][0], places[-1][0]) if places else (len(source), -1)
     ends: dict[bytes | None, int] = {source[i].key: i for i, _ in places}

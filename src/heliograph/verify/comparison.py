@@ -5,10 +5,10 @@
              expired  compared             lag
 
 Either head may be gone by retention: `expired` records are only on the target, `trimmed` ones only on
-the source. Heads are laid on each other by content; a saved position checks that. What may not be gone,
-because its log still starts at 0, is missed. Where more than one way to lay them fits, nobody can tell.
+the source. Heads are aligned by content; a saved position checks that. What may not be gone, because
+its log still starts at 0, counts as missing. If more than one alignment fits, the result is unknown.
 
-The streams are walked in step and only the first unequal pair makes anybody look ahead, so memory
+The streams are walked in step, and looking ahead starts only at the first unequal pair, so memory
 does not grow with the partition. A compacted partition is held as digests from there on.
 """
 
@@ -60,7 +60,7 @@ def compare(
 ) -> Findings:
     """Return what two partitions have in common and what not; a stream may be opened more than once.
 
-    `later_source` and `later_target` tell which of some keys appear after the streams' ends: there
+    `later_source` and `later_target` return which of some keys appear after the streams' ends: there
     compaction may have found a reason to drop a record.
     """
     audit = _Audit(source, target, terms, on_progress)
@@ -77,7 +77,7 @@ def compare(
 
 
 class _Audit:
-    """One attempt, with heads laid on each other by content or else by counting back from the position."""
+    """One attempt, with heads aligned by content or else by counting back from the position."""
 
     def __init__(
         self,
@@ -135,7 +135,7 @@ class _Audit:
         return [self._identity(item) for item in items]
 
     def _lay_heads(self) -> bool:
-        """Skip what only one side can still have; return False where the sides share nothing."""
+        """Skip what only one side can still have; return False if the sides share nothing."""
         heads = {"target": self._source.ahead(HEAD), "source": self._target.ahead(HEAD)}
         if not all(heads.values()):
             return True
@@ -169,9 +169,9 @@ class _Audit:
             self._skip_head(side, 0)
 
     def _is_sole(self) -> bool:
-        """Return whether what the heads were laid by comes only once, so that they lie right.
+        """Return whether the run that aligned the heads occurs only once, so that the alignment is right.
 
-        One whose records are few, or repeat, may be equal by chance, unless some of what it led to was surely copied.
+        A run of few or repeated records may be equal by chance, unless some of what it led to was surely copied.
         """
         if self._found_by is None:
             return True
@@ -195,7 +195,7 @@ class _Audit:
         )
 
     def _lay_by_position(self) -> None:
-        """Lay both sides so that their records before the saved position end together."""
+        """Align both sides so that their records before the saved position end together."""
         upstream, downstream = self._terms.upstream, self._terms.downstream
         assert upstream is not None
         assert downstream is not None
@@ -221,7 +221,7 @@ class _Audit:
             self._head = list(islice(self._source.records, common))
 
     def _watch(self, record: RawRecord) -> None:
-        """Notice where the head comes again in the source: another alignment might fit as well."""
+        """Note where the head occurs again in the source: another alignment might fit as well."""
         if self._returns_at is not None:
             return
         at, self._watched = self._watched, self._watched + 1
@@ -237,7 +237,7 @@ class _Audit:
         return a.body == b.body and (not self._terms.timestamps or a.timestamp == b.timestamp)
 
     def _check_unique(self) -> None:
-        """Raise if the source could lie elsewhere on the target, before its lag is looked at."""
+        """Raise if the source could align elsewhere on the target, before its lag is examined."""
         if not (self._head and self._terms.may_expire):
             return
         # With n pairs, shifting by p leaves n - p of them: not fewer than were surely copied.
@@ -249,7 +249,7 @@ class _Audit:
             raise Ambiguous(NO_ALIGNMENT)
 
     def _walk(self) -> bool:
-        """Pass all that is equal; return whether both sides go on, unequal."""
+        """Skip all that is equal; return whether both sides continue, with unequal records."""
         source, target = self._source, self._target
         stamped = self._terms.timestamps
         while True:
@@ -301,7 +301,7 @@ class _Audit:
         self._target.skip(cut[1])
 
     def _note_block(self, a: list[Item], b: list[Item], pairs: list[Pair], ended: bool) -> int:
-        """Note a block's differences; return how many records of the source are done with."""
+        """Note a block's differences; return how many records of the source are processed."""
         done = 0
         stops = [*pairs, (len(a), len(b))]
         for (a_from, b_from), (a_to, b_to) in zip([(-1, -1), *pairs], stops, strict=True):
@@ -372,14 +372,14 @@ class _Audit:
         )
 
     def _ends_matter(self) -> bool:
-        """Return whether more is left over than records of the source not copied yet."""
+        """Return whether anything is left over other than records of the source not copied yet."""
         if self._target.fill():
             return True
         surely_copied = self._terms.upstream or 0
         return self._source.fill() and self._source.records[0].offset < surely_copied
 
     def _settle_ends(self) -> None:
-        """Tell lag from loss at the source's end; what is left of the target has no origin."""
+        """Distinguish lag from loss at the source's end; what is left of the target has no origin."""
         if not self._noted:
             self._check_unique()
         untouched = not self._compared and not self._target.fill()
@@ -421,7 +421,7 @@ class _Audit:
         return self._finish()
 
     def _judge_compacted(self, later_source: LaterKeys, later_target: LaterKeys) -> None:
-        """Start again with both sides in memory, as digests: any record may bear on any later one."""
+        """Start again with both sides in memory, as digests: any record may affect any later one."""
         self._compared = 0
         source, target = Cursor(self._open["source"]()), Cursor(self._open["target"]())
         terms = self._terms
@@ -480,7 +480,7 @@ class _Audit:
         )
 
     def _tell_extras(self) -> None:
-        """Tell repeated records from those with no origin, which takes another look at the source."""
+        """Distinguish repeated records from those with no origin, which reads the source again."""
         left = {identity: extras for identity, extras in self._extra.items() if extras}
         origins: dict[Identity, int] = {}
         if left:

@@ -36,7 +36,7 @@ _TIMESTAMPS = "message.timestamp.type"
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """About how far a verify is, in records."""
+    """Approximate progress of a verify, in records."""
 
     compared: int
     expected: int
@@ -120,7 +120,7 @@ def plan_verify(config: FlowConfig, topics: str | None = None) -> VerifyPlan:
         saved = {
             partition: position
             for partition, position in _saved_positions(config, target, existing).items()
-            # One of a topic that was deleted and made again says nothing of this one.
+            # A position of a topic that was deleted and recreated says nothing about this one.
             if position.topic_id in (None, ids.get(partition.topic))
         }
         pairs = _pairs(config, source, target, mirrored, saved)
@@ -173,7 +173,7 @@ def _pairs(
 def _saved_positions(
     config: FlowConfig, target: Cluster, existing: Mapping[str, Topic]
 ) -> dict[TopicPartition, SourceOffset]:
-    # Asking for a topic that is not there would make it, and verify changes nothing.
+    # Asking for a topic that does not exist would create it, and verify changes nothing.
     if config.offset_storage.name not in existing:
         return {}
     return ProgressStore(target, config).load()
@@ -182,7 +182,7 @@ def _saved_positions(
 def _narrowed(
     config: FlowConfig, selected: dict[str, Topic], topics: str | None
 ) -> dict[str, Topic]:
-    """Return those that were asked for: all but heartbeats, unless they are named."""
+    """Return the requested topics: all except heartbeats, unless they are named."""
     if topics is None:
         is_heartbeats = naming_of(config).is_heartbeats_topic
         return {r: t for r, t in selected.items() if not is_heartbeats(t.name)}

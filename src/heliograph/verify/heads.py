@@ -16,7 +16,7 @@ Run = tuple[Identity, ...]
 
 
 class Place(NamedTuple):
-    """Member `head` of the head is member `stream` of the stream, as `run` told."""
+    """Member `head` of the head is member `stream` of the stream, as `run` showed."""
 
     head: int
     stream: int
@@ -47,7 +47,7 @@ def seek(head: Sequence[Identity], stream: Open, size: int, timestamps: bool) ->
 
 
 def count_run(run: Run, stream: Open, timestamps: bool) -> int:
-    """Return how often a run comes."""
+    """Return how often a run occurs."""
     window: deque[Identity] = deque(maxlen=len(run))
     times = 0
     for identity in _identities(stream, timestamps):
@@ -71,8 +71,8 @@ def count_before(stream: Open, offset: int) -> int:
 class Fit:
     """Looks for a place where two sides that lack a head agree to the target's end.
 
-    The first `copied` records of the source are known to have been copied. Memory does not grow with the streams. Of
-    records so repetitive that many places must be tried, nobody can tell: they count as a fit.
+    The first `copied` records of the source are known to have been copied. Memory does not grow with the streams. If
+    records are so repetitive that many places must be tried, the answer is unknown: that counts as a fit.
     """
 
     source: Open
@@ -81,12 +81,12 @@ class Fit:
     copied: int
 
     def without_head_of_source(self) -> bool:
-        """Return whether some end of the target is a beginning of the source."""
+        """Return whether some suffix of the target is a prefix of the source."""
         places, rest = self._places(self.target, self.source)
         return rest >= max(self.copied, 1) or self._any_agree((0, at) for at in places)
 
     def without_head_of_target(self) -> bool:
-        """Return whether the target lies whole somewhere in the source."""
+        """Return whether the whole target lies somewhere in the source."""
         places, _ = self._places(self.source, self.target)
         return self._any_agree((at, 0) for at in places)
 
@@ -113,7 +113,7 @@ class Fit:
         return len(pairs) > _TRIES or any(self._agree(*pair) for pair in pairs)
 
     def _agree(self, source_at: int, target_at: int) -> bool:
-        """Return whether the target, from one place on, is what the source has from another one on."""
+        """Return whether the target from `target_at` on equals what the source has from `source_at` on."""
         source = _identities(self.source, self.timestamps, source_at)
         equal = 0
         for identity in _identities(self.target, self.timestamps, target_at):
@@ -124,7 +124,7 @@ class Fit:
 
 
 def _falls(head: Sequence[Identity]) -> list[int]:
-    """Return of each beginning of the head how long its longest end is that is a beginning, too."""
+    """Return, for each prefix of the head, the length of its longest proper suffix that is also a prefix."""
     falls = [0] * len(head)
     reached = 0
     for at in range(1, len(head)):

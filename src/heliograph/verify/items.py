@@ -1,4 +1,4 @@
-"""What an audit keeps of records, and how two sequences of them are laid side by side."""
+"""What an audit keeps of records, and how two sequences of them are aligned."""
 
 from bisect import bisect_left
 from collections import Counter

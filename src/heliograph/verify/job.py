@@ -31,7 +31,7 @@ class Comparison:
         with closing(socket.socket(socket.AF_INET, socket.SOCK_DGRAM)) as speaker:
 
             def tell(records: int) -> None:
-                with suppress(OSError):  # nobody depends on a progress bar
+                with suppress(OSError):  # nothing depends on a progress bar
                     speaker.sendto(b"%d" % records, self._progress)
 
             for group in groups:
@@ -41,7 +41,7 @@ class Comparison:
 def run_job(
     pool: TaskPool, ends: Ends, pairs: Sequence[PartitionPair], on_progress: OnProgress
 ) -> list[tuple[PartitionPair, Findings]]:
-    """Return what every pair comes to."""
+    """Return the findings of every pair."""
     groups = group_pairs(pairs, pool.slots * _GROUPS_PER_SLOT)
     with _listening(pool.host, on_progress) as progress:
         return pool.run("verify", Comparison(ends, progress), groups)
@@ -60,7 +60,7 @@ def group_pairs(pairs: Sequence[PartitionPair], at_most: int) -> list[tuple[Part
 
 @contextmanager
 def _listening(host: str, on_progress: OnProgress) -> Iterator[tuple[str, int]]:
-    """Pass on what tasks tell, for as long as the context is open."""
+    """Pass on the progress that tasks report, as long as the context is open."""
     listener = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     listener.bind((host, 0))
     address: Any = listener.getsockname()

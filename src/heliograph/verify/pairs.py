@@ -63,7 +63,7 @@ class Ends:
 def compare_pairs(
     ends: Ends, pairs: tuple[PartitionPair, ...], on_progress: Callable[[int], None]
 ) -> Iterator[tuple[PartitionPair, Findings]]:
-    """Yield what each pair comes to; one that cannot be read is one that nobody can tell of."""
+    """Yield the findings of each pair; for one that cannot be read, the result is unknown."""
     clusters = _Clusters(ends)
     try:
         for pair in pairs:
@@ -95,7 +95,7 @@ class _Clusters:
 def _compare_patiently(
     clusters: _Clusters, pair: PartitionPair, on_progress: Callable[[int], None]
 ) -> Findings:
-    """Compare a pair, once more where retention took away its head meanwhile."""
+    """Compare a pair, once more if retention deleted its head meanwhile."""
     attempts = _ATTEMPTS
     while True:
         attempts -= 1
@@ -140,7 +140,7 @@ def _compare_pair(
         committed_only=ends.committed_only,
         timestamps=stamped,
     )
-    # A mirror of the exactly-once kind writes in transactions: what it aborted is not on the target.
+    # An exactly-once mirror writes in transactions: what it aborted is not on the target.
     target = _Side(clusters, ends.target, pair.target, committed_only=True, timestamps=stamped)
     return compare(
         source.chunks,

@@ -33,7 +33,7 @@ class PartitionResult:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a verify of one flow came to; `unmirrored` partitions have records and no copy at all."""
+    """The result of a verify of one flow; `unmirrored` partitions have records and no copy at all."""
 
     flow: Flow
     partitions: tuple[PartitionResult, ...]
@@ -43,7 +43,7 @@ class Report:
 
     @property
     def ok(self) -> bool | None:
-        """True where everything is equal, False where something differs, None where nobody can tell."""
+        """True if everything is equal, False if something differs, None if that is unknown."""
         verdicts = {result.findings.equal for result in self.partitions}
         if False in verdicts or self.unmirrored or (self.complete and self.lag):
             return False
@@ -78,7 +78,7 @@ class Report:
                 yield f"{result.source}: {result.proved()}"
 
     def summary(self) -> str:
-        """Return the last word."""
+        """Return the overall result as text."""
         partitions, topics = len(self.partitions), len(self.topics)
         size = f"{self.compared} records in {partitions} partitions of {topics} topics"
         if self.ok:
@@ -119,7 +119,7 @@ class Report:
 
 
 def keep_report(report: Report, folder: Path, ended: datetime) -> Path:
-    """Write the JSON with its time, whole or not at all, beside the reports of drills; return where it is."""
+    """Write the JSON with its time, whole or not at all, next to the reports of drills; return where it is."""
     folder.mkdir(parents=True, exist_ok=True)
     name = f"verify-{ended:%Y%m%d-%H%M%S}"
     names = (name if number == 1 else f"{name}-{number}" for number in count(1))

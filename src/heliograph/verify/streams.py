@@ -1,4 +1,4 @@
-"""The two streams of an audit, what is known of them beforehand, and what an audit comes to."""
+"""The two streams of an audit, what is known of them beforehand, and the findings of an audit."""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -47,7 +47,7 @@ class Terms:
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """What an audit of one partition came to. `equal` is None where nobody could tell, `reason` says why.
+    """The result of an audit of one partition. `equal` is None if that is unknown, `reason` says why.
 
     Everything before `upstream` is proved equal to everything before `downstream`.
     """

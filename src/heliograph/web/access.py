@@ -1,9 +1,9 @@
-"""Who may ask what of the REST API, decided before a route is looked for.
+"""Who may send which requests to the REST API, decided before routing.
 
 Reading needs the role view, and operate where records themselves are read. /api/failover needs failover,
 everything else that changes something needs operate.
-/health is open to all: probes ask it. A browser that comes from another site is turned away, whoever it is, and
-so is one that was led to this machine's own listener by a name of somebody else's.
+/health is open to all, for probes. A browser on a page of another site is refused, whoever uses it. So is a browser
+that reached this machine's own listener under a foreign host name.
 """
 
 import base64
@@ -39,10 +39,10 @@ log = logging.getLogger(__name__)
 _READS = ("GET", "HEAD", "OPTIONS")
 _CHECKS_AT_ONCE = 2  # one costs 16 MB and some 60 ms of a core
 _CHECKS_WAITING = 64
-_LOOKS_AT_ONCE = 4  # into the file: on threads that no route takes away
+_LOOKS_AT_ONCE = 4  # reads of the file, on threads that no route uses
 _TELL_EVERY = timedelta(seconds=10)
 _LOCAL = frozenset({"localhost", "127.0.0.1", "::1"})
-_JETTYS_METHODS = ("GET", "POST", "HEAD")  # what Connect allows where nothing is written
+_JETTYS_METHODS = ("GET", "POST", "HEAD")  # what Connect allows if nothing is configured
 _ENTRY = "heliograph.entry"
 _RECORDS = re.compile("/api/clusters/[^/]*/messages")
 _CHALLENGES = 'Basic realm="heliograph", charset="UTF-8"', 'Bearer realm="heliograph"'
@@ -70,7 +70,7 @@ def needed_role(method: str, path: str) -> Role:
 
 
 def who_asks(scope: Scope) -> Entry | None:
-    """Return whom the gate let through; None where nobody has to log in."""
+    """Return the user that the gate let through; None if nobody has to log in."""
     return scope.get(_ENTRY)
 
 
@@ -91,7 +91,7 @@ def parse_authorization(header: str) -> Login | str | None:
 
 
 def is_foreign(origin: str, host: str) -> bool:
-    """Tell whether a page of another site asks; a TLS proxy in front may change scheme, not host."""
+    """Return whether a page of another site asks; a TLS proxy in front may change scheme, not host."""
     try:
         return not host or _bare(urlsplit(origin).netloc) != _bare(host)
     except ValueError:
@@ -99,7 +99,7 @@ def is_foreign(origin: str, host: str) -> bool:
 
 
 def has_control_characters(path: str) -> bool:
-    """Tell whether a path holds what no name does, and what a route could understand otherwise than the gate."""
+    """Return whether a path holds what no name does, and what a route could read differently than the gate."""
     return any(unicodedata.category(char) == "Cc" for char in path)
 
 
@@ -112,7 +112,7 @@ def host_in(netloc: str) -> str:
 
 
 def own_hosts(listener: Listener) -> frozenset[str] | None:
-    """Return by which names this machine alone may be asked; None where others reach it anyway."""
+    """Return the host names under which a local listener answers; None if others can reach it anyway."""
     if not listener.is_local:
         return None
     return _LOCAL | {listener.host.lower(), host_in(urlsplit(listener.url).netloc)}
@@ -123,10 +123,10 @@ def _bare(netloc: str) -> str:
 
 
 class Access:
-    """The entries of a file, read again whenever it changes; one that is unusable lets nobody in."""
+    """The entries of a file, read again whenever it changes; an unusable file lets nobody in."""
 
     def __init__(self, path: Path) -> None:
-        """Read the file; ConfigError tells what is wrong with it."""
+        """Read the file; ConfigError says what is wrong with it."""
         self._path = path
         self._lock = threading.Lock()
         self._seen: object = None
@@ -139,7 +139,7 @@ class Access:
             raise ConfigError(f"{path}: nobody stands in it. Do heliograph access add.")
 
     def entries(self) -> tuple[Entry, ...]:
-        """Return who is known now."""
+        """Return the current entries."""
         with self._lock:
             seen = self._look()
             if seen != self._seen:
@@ -150,7 +150,7 @@ class Access:
             return self._entries
 
     def recall(self, given: Login | str) -> Entry | None:
-        """Return who that is if it is a token, or a login that was right before: both are quick."""
+        """Return who that is if it is a token, or a login that was correct before: both are quick."""
         entries = self.entries()
         if isinstance(given, Login):
             with self._lock:
@@ -160,7 +160,7 @@ class Access:
         return fitting[0] if fitting else None
 
     def check(self, given: Login) -> Entry | None:
-        """Return who that is, slowly; a name that is not known takes as long as a wrong password."""
+        """Return who that is, slowly; an unknown name takes as long as a wrong password."""
         entries = self.entries()
         named = [e for e in entries if e.name == given.name and isinstance(e.proof, Password)]
         proof = named[0].proof if named else self._nobody
@@ -199,7 +199,7 @@ class Access:
 
 
 class Gate:
-    """Lets through who may do what is asked, and answers everybody else."""
+    """ASGI middleware that authenticates and authorises each request."""
 
     def __init__(
         self,
@@ -229,7 +229,7 @@ class Gate:
                 await send({"type": "websocket.close", "code": 1008})
 
     async def _refusal(self, scope: Scope) -> Asgi | None:
-        """Return the answer to who may not ask that."""
+        """Return the answer to a request that is not allowed; None if it is."""
         if has_control_characters(scope["path"]):
             return render(400, "there is a control character in the path. Take it out.")
         headers = Headers(scope=scope)
@@ -297,7 +297,7 @@ class Gate:
         return is_foreign(origin, host)
 
     def _tell(self, given: Login | str, client: Any) -> None:
-        """Log a login that was wrong, but not every one of many."""
+        """Log a wrong login, but not every one of many."""
         self._refused += 1
         now = time.monotonic()
         if now - self._told < _TELL_EVERY.total_seconds():
@@ -309,7 +309,7 @@ class Gate:
 
 
 def guard(app: FastAPI, props: Mapping[str, str], listener: Listener) -> Access | None:
-    """Put the gate before an app as these settings say; return who is known, None for everybody."""
+    """Put the gate in front of an app as these settings say; return the known users, None if no login is needed."""
     settings = RestSettings(props)
     file = settings.rest_access_file
     access = Access(Path(str(file).strip())) if file else None
@@ -330,7 +330,7 @@ def guard(app: FastAPI, props: Mapping[str, str], listener: Listener) -> Access 
 
 
 def _pattern(origins: Iterable[str]) -> re.Pattern[str]:
-    """Return what fits any of these origins; a * stands for anything, as it does for Connect."""
+    """Return what matches any of these origins; a * matches anything, as it does for Connect."""
     return re.compile("|".join(re.escape(origin).replace(r"\*", ".*") for origin in origins))
 
 

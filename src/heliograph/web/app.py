@@ -35,7 +35,7 @@ from heliograph.web.inquiries import FOR_GOOD, Inquiries
 from heliograph.web.looking import FAULTS, as_a_gateway
 from heliograph.web.mirror import Flows
 
-_PROBES = 2  # at a time, on threads that no other route takes away
+_PROBES = 2  # at a time, on threads that no other route uses
 _HEALTH = {"healthy": 200, "starting": 503, "unhealthy": 500}
 _router = APIRouter(tags=["worker"])
 _ERRORS: dict[int | str, dict[str, Any]] = {
@@ -50,7 +50,7 @@ Asgi = Callable[[Scope, Any, Any], Awaitable[None]]
 def make_app(herder: Herder, *, read_only: bool = False, shelf: Path = REPORTS) -> FastAPI:
     """Return the API and the page; `shelf` is the folder of reports. OpenAPI is at /openapi.json.
 
-    Routes block, so they run on threads: 40 at most, of which those that ask a cluster leave some free.
+    Routes block, so they run on at most 40 threads; routes that ask a cluster leave some of them free.
     """
     app = FastAPI(
         title="heliograph",
@@ -122,7 +122,7 @@ async def get_health(request: Request, herder: TheHerder) -> JSONResponse:
 
 
 class _JettysWays:
-    """What Connect's server does before a route is looked for."""
+    """What Connect's server does before routing."""
 
     def __init__(self, app: Asgi) -> None:
         self.app = app
@@ -135,6 +135,6 @@ class _JettysWays:
             await render(400, "Ambiguous URI path separator")(scope, receive, send)
             return
         path = scope["path"].rstrip("/") or "/"
-        # The server leaves the body of the answer to a HEAD out by itself.
+        # The server itself omits the body of the answer to a HEAD.
         method = "GET" if scope["method"] == "HEAD" else scope["method"]
         await self.app({**scope, "path": path, "method": method}, receive, send)

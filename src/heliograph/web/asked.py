@@ -1,4 +1,4 @@
-"""Whom the routes ask: what an app was made with."""
+"""FastAPI dependencies shared by the routes."""
 
 from typing import Annotated, cast
 
@@ -18,4 +18,4 @@ async def _must_be_writable(request: Request) -> None:
 
 TheHerder = Annotated[Herder, Depends(_herder)]
 WRITES = [Depends(_must_be_writable)]
-"""For routes that make, change or delete a connector."""
+"""For routes that create, change or delete a connector."""

@@ -1,6 +1,6 @@
-"""What clients send: bounded, and read as leniently as Connect reads it.
+"""Request bodies: bounded, and read as leniently as Connect reads them.
 
-A body that is no JSON or has the wrong shape is a 500 in Connect and a 400 here (ADR 0007).
+A body that is not JSON or has the wrong shape is a 500 in Connect and a 400 here (ADR 0007).
 """
 
 import json
@@ -32,7 +32,7 @@ Json = Annotated[Any, Depends(_read_json)]
 
 
 def parse(content: bytes) -> Any:
-    """Parse JSON. What follows the value is not looked at; a fraction stays the text that it is."""
+    """Parse JSON. What follows the value is ignored; a fraction stays text."""
     try:
         text = content.decode("utf-8-sig").lstrip()
         value, _ = _DECODER.raw_decode(text)

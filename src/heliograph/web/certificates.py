@@ -18,7 +18,7 @@ _VERIFY = {
 def server_context(https: Https) -> ssl.SSLContext:
     """Return a server's context; ConfigError says which key is wrong.
 
-    A handshake that begins after a file has changed is done with what the file holds then.
+    A handshake that begins after a file has changed uses the new content.
     """
     keeper = ContextKeeper(https.tls, lambda: _make_context(https))
     first = keeper.current()

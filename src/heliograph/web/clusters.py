@@ -1,4 +1,4 @@
-"""The routes of the clusters that flows of this process lead from and to."""
+"""Routes for the source and target clusters of this process's flows."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""Connect's routes for connectors: each parses, asks the herder, renders."""
+"""Connect's routes for connectors: each parses the request, asks the herder, and renders the answer."""
 
 from typing import Annotated, Any
 from urllib.parse import quote

@@ -14,13 +14,13 @@ from heliograph.errors import ConfigError, MirrorError
 
 
 def render(status: int, message: str, headers: dict[str, str] | None = None) -> JSONResponse:
-    """Return the answer that tells of an error."""
+    """Return the answer that reports an error."""
     return JSONResponse({"error_code": status, "message": message}, status, headers)
 
 
 @contextmanager
 def unknown_as(message: str) -> Iterator[None]:
-    """Tell of an unknown connector in the words that Connect has for it in this place."""
+    """Report an unknown connector in the words that Connect uses in this place."""
     try:
         yield
     except RestError as exc:
@@ -52,5 +52,5 @@ async def _on_bad_parameter(_: Request, error: Exception) -> JSONResponse:
 
 
 async def _on_bug(_: Request, error: Exception) -> JSONResponse:
-    """The last edge: what nobody foresaw is a 500 here, and a traceback in the server's log."""
+    """The last handler: an unexpected error is a 500 here, and a traceback in the server's log."""
     return render(500, f"{type(error).__name__}: {error}")

@@ -1,4 +1,4 @@
-"""The last things that this process said, kept for a page: log lines with a number each."""
+"""The last log lines of this process, kept for a page, with a number each."""
 
 import logging
 from collections import deque

@@ -1,7 +1,7 @@
-"""Fail-over from the page: the plan as anybody may see it, carried out for who may, with its progress.
+"""Fail-over from the page: the plan, which anybody may see, its execution by users who may, and its progress.
 
-An order says what was shown to who gave it. It is planned anew, and refused if something else speaks against it
-now: nobody overrides what nobody has seen.
+An order says what its sender was shown. It is planned again, and refused if something else speaks against it
+now: an objection that was not seen cannot be overridden.
 """
 
 import json
@@ -62,7 +62,7 @@ class Stage(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a fail-over has come; `error` is why it ended before its time."""
+    """The progress of a fail-over; `error` is why it ended early."""
 
     state: Stage = Stage.NONE
     started_ms: int | None = None
@@ -125,7 +125,7 @@ class Failovers:
         return self._progress.get(flow, Progress())
 
     def begin(self, config: FlowConfig, order: Order) -> None:
-        """Start in the background; RestError 409 if one is under way, 503 if this process is about to end."""
+        """Start in the background; RestError 409 if one is in progress, 503 if this process is about to end."""
         flow = str(config.flow)
         thread = threading.Thread(
             target=self._carry_out, args=(config, order), name=f"fail-over {flow}", daemon=True
@@ -145,7 +145,7 @@ class Failovers:
             self._threads[flow] = thread
 
     def close(self, within: timedelta = _ENDING) -> None:
-        """Begin no more, and wait for what is under way: half a fail-over would have to be done again."""
+        """Begin no more, and wait for those in progress: half a fail-over would have to be done again."""
         with self._lock:
             self._closed = True
             threads = dict(self._threads)
@@ -164,7 +164,7 @@ class Failovers:
         except MirrorError as exc:
             log.error("fail-over of %s FAILED: %s", flow, exc)  # noqa: TRY400 - a sentence, no trace
             self._fail(flow, str(exc))
-        except Exception as exc:  # the edge of a thread: whoever waits must hear of it
+        except Exception as exc:  # the edge of a thread: users who wait must see the error
             log.exception("fail-over of %s", flow)
             self._fail(flow, f"{type(exc).__name__}: {exc}")
 
@@ -192,7 +192,7 @@ class Failovers:
 
 
 def find_refusals(plan: FailoverPlan, order: Order) -> Iterator[Objection]:
-    """Yield why an order is not carried out: what nobody may override, what nobody did, and what nobody saw."""
+    """Yield why an order is not carried out: objections that cannot be overridden, were not, or were not seen."""
     flow, seen = plan.view.config.flow, order.seen
     if seen is not None and seen.source_answers and plan.view.source is None:
         yield Objection(

@@ -1,7 +1,7 @@
-"""What a request asks of clusters on threads of its own: no other request waits for one of them.
+"""Queries to clusters on separate threads, so that no other request waits for one of them.
 
-Who asks the same while it is being found out gets the same answer, and who asks too long is told so. The
-thread goes on then: its answer is there for who asks again.
+A request that asks the same during a query gets the same answer; one that waits too long gets an error.
+The thread continues then: its answer is there for the next request.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ FOR_GOOD: Final = timedelta(days=36_500)
 
 @dataclass(slots=True)
 class _Flight(Generic[T]):
-    """An answer that is on its way, or was found out and counts until `until`; `find` keeps alive what it is of."""
+    """An answer that is pending, or known and valid until `until`; `find` keeps alive what it is about."""
 
     find: Callable[[], T]
     answer: Future[T]
@@ -31,7 +31,7 @@ class _Flight(Generic[T]):
 
 
 class Inquiries(Generic[T]):
-    """Answers by what was asked; asked from the event loop alone."""
+    """Answers by what was asked; for the event loop only."""
 
     def __init__(self) -> None:
         self._flights: dict[Hashable, _Flight[T]] = {}
@@ -45,7 +45,7 @@ class Inquiries(Generic[T]):
         most: int,
         keep: Callable[[T], timedelta] = lambda _: _NOT_KEPT,
     ) -> T:
-        """Return what `find` tells, or told not long ago; at most so many are found out at a time."""
+        """Return what `find` returns, or returned recently; at most `most` queries run at a time."""
         self._forget()
         flight = self._flights.get(key)
         if flight is None:
@@ -80,7 +80,7 @@ class Inquiries(Generic[T]):
 def _fly(flight: _Flight[T], keep: Callable[[T], timedelta]) -> None:
     try:
         found = flight.find()
-    except BaseException as exc:  # noqa: BLE001 - the edge of a thread: whoever waits must hear of it
+    except BaseException as exc:  # noqa: BLE001 - the edge of a thread: waiting requests must get the error
         flight.until = time.monotonic()
         flight.answer.set_exception(exc)
     else:
@@ -89,6 +89,6 @@ def _fly(flight: _Flight[T], keep: Callable[[T], timedelta]) -> None:
 
 
 def _heard(arrival: "asyncio.Future[Any]") -> None:
-    """Look at an error that came when nobody waited any more, or asyncio would complain of it."""
+    """Retrieve an error that no request waits for any more, or asyncio would complain about it."""
     if not arrival.cancelled():
         arrival.exception()

@@ -1,4 +1,4 @@
-"""Requests that look at a cluster: their parameters, not too many at once, and what is answered if it does not."""
+"""Requests that query a cluster: their parameters, a limit on them, and the answer if the cluster does not reply."""
 
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
@@ -16,7 +16,7 @@ from heliograph.errors import (
 )
 from heliograph.web import shapes
 
-_AT_ONCE: Final = 16  # of the 40 threads that answer requests: those who ask no cluster never wait
+_AT_ONCE: Final = 16  # of the 40 threads for requests: those that ask no cluster never wait
 
 FAULTS: dict[int | str, dict[str, Any]] = {
     502: shapes.error("what a cluster refused"),
@@ -49,7 +49,7 @@ LOOKS = [Depends(_one_of_few)]
 
 @contextmanager
 def as_a_gateway() -> Iterator[None]:
-    """Tell what goes wrong with a cluster by the status that a gateway would have for it."""
+    """Report what goes wrong with a cluster with the status that a gateway would use."""
     try:
         yield
     except NotThere as exc:

@@ -1,4 +1,4 @@
-"""The routes of single records of a cluster, and of where one record of a flow went."""
+"""Routes for single records of a cluster, and for where one record of a flow went."""
 
 from dataclasses import dataclass
 from typing import Annotated

@@ -1,7 +1,7 @@
-"""/metrics in Prometheus' text format, of a snapshot that is taken when it is asked for.
+"""/metrics in Prometheus' text format, from a snapshot that is taken at each request.
 
 The lines are written here: prometheus_client takes 6 us for each, which for 2,000 partitions is more than
-the 1 % of a core that a scrape every 15 s may cost. It tells of the process itself, by the usual names.
+the 1 % of a core that a scrape every 15 s may cost. It reports the process itself, under the usual names.
 """
 
 import time
@@ -46,7 +46,7 @@ class Desk:
 
 
 def mount(app: FastAPI, reports: Path) -> Desk:
-    """Serve /metrics; `reports` is where drills and verifies keep theirs."""
+    """Serve /metrics; `reports` is the folder of the reports of drills and verifies."""
     desk = app.state.metrics = Desk(reports)
     app.state.reports = Shelf(reports)
     app.include_router(router)
@@ -79,7 +79,7 @@ def get_metrics(
 
 
 def take_snapshot(known: Flows, audits: Audits) -> Snapshot:
-    """Look at all flows of this process, at its processes and at the reports."""
+    """Take a snapshot of all flows of this process, of its processes and of the reports."""
     flows = known.flows()
     names = dict.fromkeys(status.flow for status in flows)
     return Snapshot(

@@ -14,7 +14,7 @@ router = APIRouter(prefix="/api", tags=["flows"])
 
 
 class Flows(Protocol):
-    """Who knows the flows of this process."""
+    """Access to the flows of this process."""
 
     def flows(self) -> list[FlowStatus]: ...
     def sources(self) -> dict[str, FlowConfig]: ...

@@ -29,7 +29,7 @@ _HOUR = 3600
 
 
 class Live:
-    """Whoever listens to what happens, until `end`."""
+    """The watch and the number of its listeners, until `end`."""
 
     def __init__(self, watch: Watch) -> None:
         self.watch = watch
@@ -37,13 +37,13 @@ class Live:
         self.ended = False
 
     def end(self) -> None:
-        """Let all streams come to their end, within a second."""
+        """Let all streams end within a second."""
         self.ended = True
         self.watch.stop()
 
 
 def mount(app: FastAPI, known: Flows, desk: Desk) -> None:
-    """Serve the overview, from looks that begin now."""
+    """Serve the overview, from samples that begin now."""
     watch = Watch(lambda: take_snapshot(known, desk.audits), desk.observer)
     watch.start()
     app.state.live = Live(watch)

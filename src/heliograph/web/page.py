@@ -1,7 +1,7 @@
 """The page: one HTML file, its style and its modules, served as they are, compressed once.
 
-Their addresses hold a digest of all of them, so that a browser keeps them until one changes.
-Nothing on it is from elsewhere, and no script but these files may run, whatever a record, a topic or a
+Their addresses contain a digest of all of them, so that a browser keeps them until one changes.
+The page loads nothing from elsewhere, and no script but these files may run, whatever a record, a topic or a
 header says: the policy forbids it, and the modules write text, never HTML.
 """
 
@@ -51,7 +51,7 @@ class File:
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """All files by their path below /page/DIGEST/, and the page itself, which names them so."""
+    """All files by their path below /page/DIGEST/, and the page itself, which uses these paths."""
 
     digest: str
     page: File
@@ -72,7 +72,7 @@ def page_files() -> Files:
 
 
 def wants_page(request: Request) -> bool:
-    """Tell a browser from a program: only the former asks for HTML by name."""
+    """Return whether a browser asks, not a program: only a browser asks for HTML by name."""
     return "text/html" in request.headers.get("accept", "")
 
 

@@ -104,7 +104,7 @@ async def get_offsets(request: Request, herder: TheHerder, connector: str) -> di
             return herder.offsets(connector)
 
     asked = cast("Inquiries[list[Offset]]", request.app.state.offsets)
-    # Not shared: what was asked for before a change would be told after it.
+    # Not shared: a request after a change could get an answer from before it.
     return {"offsets": await asked.ask(object(), find, _READING, most=_READ_AT_ONCE)}
 
 

@@ -25,10 +25,10 @@ _LOOK_EVERY = timedelta(seconds=0.5)
 
 
 class _Calm(uvicorn.Server):
-    """Looks twice a second whether it shall end, not ten times: an idle mirror has nothing else to do."""
+    """Checks twice a second whether to end, not ten times: an idle mirror has nothing else to do."""
 
     async def main_loop(self) -> None:
-        while not await self.on_tick(0):  # noqa: ASYNC110 - it is told to end by a flag, from another thread
+        while not await self.on_tick(0):  # noqa: ASYNC110 - a flag set by another thread ends it
             await asyncio.sleep(_LOOK_EVERY.total_seconds())
 
 
@@ -67,7 +67,7 @@ class Server:
         return f"{self._scheme}://{host}:{self._port}"
 
     def start(self) -> None:
-        """Listen, and answer from now on; a port that is taken is told here."""
+        """Listen, and answer from now on; a port that is in use is reported here."""
         family = socket.AF_INET6 if ":" in self._host else socket.AF_INET
         listening = socket.socket(family)
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -85,13 +85,13 @@ class Server:
         self._thread.start()
 
     def stop(self) -> None:
-        """End fail-overs, within 30 seconds, answer what is under way, within 10, and let the port go."""
+        """End fail-overs within 30 seconds, answer requests in progress within 10, and release the port."""
         if self._socket is None:
             return
         if (failovers := getattr(self._app.state, "failovers", None)) is not None:
             failovers.close()
         if (live := getattr(self._app.state, "live", None)) is not None:
-            live.end()  # a stream has no end of its own, and would be waited for
+            live.end()  # a stream does not end by itself, and would be waited for
         self._server.should_exit = True
         self._thread.join(2 * _PATIENCE.total_seconds())
         self._socket.close()

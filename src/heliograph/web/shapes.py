@@ -17,7 +17,7 @@ _STATES = ["UNASSIGNED", "RUNNING", "PAUSED", "FAILED", "RESTARTING", "STOPPED"]
 
 
 def version() -> str:
-    """Return the version of Connect whose API this is, with our own behind it."""
+    """Return the version of Connect whose API this is, followed by our own."""
     try:
         return f"{_KAFKA}-heliograph-{importlib.metadata.version('heliograph')}"
     except importlib.metadata.PackageNotFoundError:

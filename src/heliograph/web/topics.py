@@ -1,4 +1,4 @@
-"""The routes of a flow's topics."""
+"""Routes for a flow's topics."""
 
 from datetime import timedelta
 from typing import Annotated, Final, Literal, cast

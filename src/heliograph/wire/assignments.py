@@ -1,8 +1,8 @@
-"""What a member of a consumer group is given, as clients of the classic protocol write it.
+"""The assignment of a consumer group member, as clients of the classic protocol write it.
 
     version INT16, topics [ topic STRING, partitions [ INT32 ] ], then what a client adds
 
-Every client may write what it likes there, so all lengths are doubted.
+A client may write anything there, so every length is checked.
 """
 
 import struct
@@ -17,7 +17,7 @@ _TOPIC_SIZE = 6  # with an empty name and no partition
 
 
 def decode_assignment(data: bytes) -> list[TopicPartition]:
-    """Return the partitions that a member has; one that waits for its first has none."""
+    """Return the partitions of a member; one that waits for its first assignment has none."""
     if not data:
         return []
     found: list[TopicPartition] = []

@@ -14,7 +14,7 @@ def write_uvarint(number: int) -> bytes:
 
 
 def read_uvarint(buffer: memoryview, at: int) -> tuple[int, int]:
-    """Return the number at `at` and the position after it; IndexError where the buffer ends."""
+    """Return the number at `at` and the position after it; IndexError if the buffer ends."""
     byte = buffer[at]
     if byte < 0x80:
         return byte, at + 1

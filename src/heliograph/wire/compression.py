@@ -23,12 +23,12 @@ _XERIAL_BLOCK_BYTES = 32 * 1024
 _GZIP_WINDOW = 16 + zlib.MAX_WBITS
 _GZIP_STEP = 1 << 10
 _LZ4_MAGIC = b"\x04\x22\x4d\x18"
-_SNAPPY_RATIO = 22  # three bytes say 64 at most
+_SNAPPY_RATIO = 22  # three bytes expand to 64 at most
 _I32 = struct.Struct(">i")
 
 
 class UnfoldsTooFar(CorruptRecord):
-    """A payload that is larger inside than whoever looks allows."""
+    """A payload that unfolds to more bytes than the caller allows."""
 
 
 def compress(codec: int, data: Buffer) -> bytes:
@@ -52,7 +52,7 @@ def compress(codec: int, data: Buffer) -> bytes:
 
 
 def decompress(codec: int, data: Buffer, limit: int) -> bytes:
-    """Return what `compress` was given, refusing to unfold it into more than `limit` bytes."""
+    """Return the data that `compress` was given; refuse to unfold it into more than `limit` bytes."""
     match codec:
         case 0:
             if len(data) > limit:
@@ -69,7 +69,7 @@ def decompress(codec: int, data: Buffer, limit: int) -> bytes:
 
 
 def repair_lz4_header(data: Buffer) -> bytes:
-    """Return an lz4 frame of a magic 0 message with the header checksum that the format asks for.
+    """Return an lz4 frame of a magic 0 message with the header checksum that the format requires.
 
     Kafka before 0.10 hashed the frame's magic too; KIP-57 left old messages as they were.
     """
@@ -103,7 +103,7 @@ def _decompress_gzip(data: Buffer, limit: int) -> bytes:
             if not piece:
                 raise CorruptRecord("a gzip payload ends too early.")
             try:
-                # One byte more than allowed tells "too large" from "exactly full"; 0 would be no limit.
+                # One byte more than allowed distinguishes "too large" from "exactly full"; 0 would be no limit.
                 part = member.decompress(piece, room + 1)
             except zlib.error as exc:
                 raise CorruptRecord(f"a gzip payload cannot be read: {exc}.") from exc
@@ -158,8 +158,8 @@ def _decompress_snappy_block(block: memoryview, room: int, limit: int) -> bytes:
 def _decompress_frames(codec: int, data: Buffer, limit: int) -> bytes:
     """Unfold into a buffer of a likely size, then into larger ones, never one over the limit.
 
-    The frames need not tell their size, and the library fills what it is given or as much memory as
-    the sender likes.
+    Frames need not state their size. The library fills either the buffer it is given, or as much
+    memory as the sender likes.
     """
     decompress_into = (cramjam.lz4 if codec == LZ4 else cramjam.zstd).decompress_into
     name = "lz4" if codec == LZ4 else "zstd"

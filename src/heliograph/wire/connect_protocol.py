@@ -1,4 +1,4 @@
-"""What the leader of a Kafka Connect cluster gives a worker, inside Kafka's group protocol; big-endian.
+"""What the leader of a Kafka Connect cluster assigns to a worker, inside Kafka's group protocol; big-endian.
 
     version INT16 | error INT16 | leader STRING | leader's URL STRING | config offset INT64
     | count INT32 | per connector: name STRING, count INT32, tasks INT32 ...
@@ -17,7 +17,7 @@ _CONFIG_OFFSET_SIZE = 8
 
 
 def decode_tasks(assignment: bytes) -> dict[str, list[int]]:
-    """Return the tasks that a worker runs, by connector; the connector itself is none of them."""
+    """Return the tasks that a worker runs, by connector; the connector itself is not one of them."""
     found: dict[str, list[int]] = {}
     if not assignment:
         return found

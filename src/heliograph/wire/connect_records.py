@@ -5,8 +5,8 @@
 
 Connect looks a position up by the bytes of its key, so the order of the members and the way of
 escaping are Java's. `offset` is the last upstream offset that was copied. The others are our addition:
-`downstream`, where that record went, and the ids of the two topics, which a topic made anew under the
-same name does not have. MirrorMaker 2 reads past them, and drops them when it writes the key itself.
+`downstream`, where that record went, and the ids of the two topics, which differ if a topic is recreated
+under the same name. MirrorMaker 2 ignores them, and drops them when it writes the key itself.
 """
 
 import json
@@ -22,7 +22,7 @@ _INT64_MAX = (1 << 63) - 1
 
 
 class SourceKey(NamedTuple):
-    """Whose position it is; `partition` names the upstream topic."""
+    """What a position belongs to; `partition` names the upstream topic."""
 
     connector: str
     cluster: str
@@ -32,7 +32,7 @@ class SourceKey(NamedTuple):
 class SourceOffset(NamedTuple):
     """A saved position, as next offsets; what MirrorMaker 2 wrote has only the first.
 
-    `leader_epoch` is that of the source's leader who wrote the record before it, -1 if it is not known.
+    `leader_epoch` is that of the source's leader that wrote the record before it, -1 if it is not known.
     """
 
     upstream: int
@@ -60,7 +60,7 @@ def decode_source_key(key: bytes | None) -> SourceKey | None:
                 pass
             case _:
                 return None
-        # A lone surrogate can be escaped in JSON, but is no text.
+        # A lone surrogate can be escaped in JSON, but is not text.
         f"{connector}{cluster}{topic}".encode()
     except (ValueError, RecursionError):
         return None
@@ -84,13 +84,13 @@ def encode_source_offset(offset: SourceOffset) -> bytes:
 
 
 def decode_source_offset(value: bytes | None) -> SourceOffset | None:
-    """Return a position; None where there is none: a tombstone, or no offset, or a negative one.
+    """Return a position; None if there is none: a tombstone, or no offset, or a negative one.
 
-    An offset of -1 with our own member beside it says that nothing was copied yet, to that place.
+    An offset of -1 together with our own member says that nothing was copied yet, and where the first record goes.
     """
     try:
         found = None if value is None else json.loads(value.decode())
-        json.dumps(found, ensure_ascii=False).encode()  # half a surrogate pair is no text
+        json.dumps(found, ensure_ascii=False).encode()  # half a surrogate pair is not text
     except (ValueError, RecursionError) as exc:
         raise _corrupt(value) from exc
     match found:

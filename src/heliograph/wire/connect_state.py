@@ -3,7 +3,7 @@
     config topic
     connector-<name>            {"properties":{"key":"value",...}}
     task-<name>-<n>             {"properties":{"key":"value",...}}
-    commit-<name>               {"tasks":<n>}                   the tasks before it count from here on
+    commit-<name>               {"tasks":<n>}                   the task rows before it take effect here
     target-state-<name>         {"state":"PAUSED","state.v2":"STOPPED"}
     restart-connector-<name>    {"include-tasks":true,"only-failed":false}
 
@@ -13,8 +13,8 @@
     status-topic-<topic>:connector-<name>
                                 {"topic":{"name":"t","connector":"c","task":0,"discoverTimestamp":<ms>}}
 
-`state` is for workers before Connect 3.5, which know no STOPPED and get PAUSED for it. A null value
-deletes its key. Other keys (session-key, tasks-fencing-<name>, logger-cluster-<name>) are not for us.
+`state` is for workers before Connect 3.5, which do not know STOPPED and get PAUSED instead. A null value
+deletes its key. Other keys (session-key, tasks-fencing-<name>, logger-cluster-<name>) are ignored.
 """
 
 import json
@@ -77,7 +77,7 @@ ConfigRow: TypeAlias = ConnectorRow | TaskRow | CommitRow | TargetStateRow | Res
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """What a worker told of a connector or task in some generation of its group."""
+    """What a worker reported about a connector or task in some generation of its group."""
 
     state: str
     worker_id: str
@@ -101,7 +101,7 @@ class TaskStatusRow:
 
 @dataclass(frozen=True, slots=True)
 class TopicRow:
-    """A topic that a connector has written to; `task` is None where the row deletes that."""
+    """A topic that a connector has written to; `task` is None if the row deletes that."""
 
     connector: str
     topic: str
@@ -198,7 +198,7 @@ def _properties(key: bytes, value: bytes | None) -> dict[str, str] | None:
         return None
     match found:
         case {"properties": dict(members)}:
-            # Connect takes a null as a key that is not there.
+            # Connect treats a null as an absent key.
             kept = {name: text for name, text in members.items() if text is not None}
             if all(isinstance(text, str) for text in kept.values()):
                 return kept
@@ -253,7 +253,7 @@ def _status(key: bytes, value: bytes | None) -> Status | None:
 
 
 def _task(text: str) -> tuple[str, int | None]:
-    """Split <name>-<n>; the name may have dashes of its own."""
+    """Split <name>-<n>; the name may contain dashes."""
     name, _, index = text.rpartition("-")
     return name, int(index) if name and re.fullmatch("[0-9]{1,10}", index) else None
 
@@ -274,7 +274,7 @@ def _members(key: bytes, value: bytes | None) -> Json | None:
         return None
     try:
         found = json.loads(value.decode())
-        json.dumps(found, ensure_ascii=False).encode()  # a lone surrogate is no text
+        json.dumps(found, ensure_ascii=False).encode()  # a lone surrogate is not text
     except (ValueError, RecursionError) as exc:
         raise _corrupt(key, value) from exc
     if found is not None and not isinstance(found, dict):

@@ -1,4 +1,4 @@
-"""Fetch, as it is on the wire. The response is parsed in place; nobody copies a record here.
+"""Fetch, as it is on the wire. The response is parsed in place; no record is copied here.
 
 Versions 12 (topics by name) and 13 (topics by id) differ in that one field only.
 
@@ -25,7 +25,7 @@ _DIVERGING_EPOCH = 0
 class Section(NamedTuple):
     """What one fetch response says about one partition; the records lie in the response's buffer.
 
-    `parted` is where the log became another than the one that was read so far, -1 if it did not.
+    `parted` is where the log diverged from the one that was read so far, -1 if it did not.
     """
 
     slot: int

@@ -1,4 +1,4 @@
-"""Who is in a group of the newer protocol (KIP-848): version 0 of ConsumerGroupDescribe, which is API 69.
+"""The members of a group of the newer protocol (KIP-848): version 0 of ConsumerGroupDescribe, which is API 69.
 
     request   groups [ STRING ], with operations BOOLEAN
     response  throttled INT32, groups [ error INT16, message STRING?, group STRING, state STRING,
@@ -7,7 +7,7 @@
               assignment, target assignment ], operations INT32 ]
     assignment [ topic id UUID, topic STRING, partitions [ INT32 ] ]
 
-Strings and arrays are compact, their length a varint and one more than it is; 0 is null. Every
+Strings and arrays are compact: the length plus one as a varint; 0 is null. Every
 structure ends with tagged fields, of which there are none yet.
 """
 
@@ -47,7 +47,7 @@ def encode_request(group: str) -> bytes:
 
 
 def decode_response(body: memoryview) -> list[DescribedGroup]:
-    """Return the groups that a response tells of."""
+    """Return the groups that a response describes."""
     reader = _Reader(body)
     try:
         reader.skip(_I32.size)

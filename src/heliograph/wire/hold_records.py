@@ -1,9 +1,9 @@
-"""That a flow is held, as JSON in a compacted topic of its target, keyed by the flow.
+"""The hold of a flow, as JSON in a compacted topic of its target, keyed by the flow.
 
     key     A->B
     value   {"since":1789000000000,"phase":"failed over","groups":["billing"],"action":null,"ranges":[]}
 
-It is the journal of fail-over and fail-back: either finds in it what it did before it was interrupted.
+It is the journal of fail-over and fail-back: each finds in it what it did before it was interrupted.
 """
 
 import json
@@ -19,7 +19,7 @@ _LAST_MS = 253_402_300_799_000  # the year 9999, the last that a datetime has
 
 
 class Phase(Enum):
-    """How far a flow is on its way out and back."""
+    """How far a flow is in its fail-over and fail-back."""
 
     FAILED_OVER = "failed over"
     RETURNING = "returning"
@@ -30,8 +30,8 @@ class Phase(Enum):
 class Range:
     """How far a partition was copied: all before `start`, to before `downstream`.
 
-    From `start` to `end` the source holds what was not copied; copies of that are put somewhere from
-    `copies_from` on.
+    From `start` to `end` the source holds what was not copied; copies of that are written at
+    `copies_from` or later.
     """
 
     start: int
@@ -42,7 +42,7 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """A flow that must not copy, and the groups that went away from its source.
+    """A flow that must not copy, and the groups that moved away from its source.
 
     `ranges` and `action` are what a fail-back has decided.
     """
@@ -77,7 +77,7 @@ def encode_hold(hold: Hold) -> tuple[bytes, bytes]:
 def _text(found: object) -> str:
     if not isinstance(found, str):
         raise TypeError(found)
-    found.encode()  # half a surrogate pair is no text
+    found.encode()  # half a surrogate pair is not text
     return found
 
 

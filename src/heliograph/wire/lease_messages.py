@@ -1,4 +1,4 @@
-"""What a driver and its tasks say to each other over a lease: a JSON object per line, `{"kind": content}`.
+"""The messages of a driver and its tasks over a lease: a JSON object per line, `{"kind": content}`.
 
 An `Order` goes from the driver to a task, a `Note` from a task to the driver. Either side matches on these
 classes, and mypy checks that no kind is left out. Passwords of clusters travel in `Welcome` only, which
@@ -26,7 +26,7 @@ Runs: TypeAlias = tuple[tuple[int, int, int], ...]  # (upstream, downstream, cou
 
 
 class Taken(NamedTuple):
-    """Milliseconds of some records: the last one's, the least, the most, their sum and how many."""
+    """Milliseconds of some records: the last one's, the lowest, the highest, their sum and how many."""
 
     last: float
     least: float
@@ -46,7 +46,7 @@ class Taken(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """Which slice a task works on: what Spark gives it."""
+    """Which slice a task works on: the input that Spark gives it."""
 
     flow: str
     slice_index: int
@@ -85,7 +85,7 @@ class Share:
     """One partition of a slice. `resume` asks for a look at the remote tail before writing.
 
     With a `spread`, keys place its records in that many lanes. `leader_epoch` is that of the last
-    record before the position, -1 if it is not known. `ours` says that nobody else writes to the remote partition.
+    record before the position, -1 if it is not known. `ours` says that no other writer writes to the remote partition.
     """
 
     slot: int
@@ -145,7 +145,7 @@ class Leave:
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """The remote topic of a slot takes batches of another size now."""
+    """The remote topic of a slot now accepts batches of another size."""
 
     slot: int
     max_message_bytes: int
@@ -153,7 +153,7 @@ class Limit:
 
 @dataclass(frozen=True, slots=True)
 class Alive:
-    """The answer to a Ping: the flow is the driver's own. Write for so many seconds, counted from the Ping."""
+    """The answer to a Ping: the driver owns the flow. Write for so many seconds, counted from the Ping."""
 
     number: int
     seconds: float
@@ -206,7 +206,7 @@ class SlotWritten(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """How it goes. `waits` says why slots do not get further for the moment, by slot; `cpu_seconds` are the task's so far."""
+    """Progress. `waits` says, by slot, why slots make no progress now; `cpu_seconds` are the task's so far."""
 
     read: tuple[SlotRead, ...] = ()
     written: tuple[SlotWritten, ...] = ()
@@ -220,8 +220,8 @@ class Report:
 class Left:
     """These slots are handed over: all that was read of them is stored, and reported before this.
 
-    `lanes` are the sequences of the lanes that this task uses no more. With `behind`, the next task must look at their
-    tails: they were not met, or there is a `trouble` after which nobody knows what is stored.
+    `lanes` are the sequences of the lanes that this task no longer uses. With `behind`, the next task must look at
+    their tails: these were not compared yet, or there is a `trouble` after which it is unknown what is stored.
     """
 
     slots: tuple[int, ...]
@@ -232,7 +232,7 @@ class Left:
 
 @dataclass(frozen=True, slots=True)
 class Stopped:
-    """A slot does not go on. With `spent`, sequences were given to batches that were never stored."""
+    """A slot does not continue. With `spent`, sequences were given to batches that were never stored."""
 
     slot: int
     upstream: int
@@ -244,7 +244,7 @@ class Stopped:
 
 @dataclass(frozen=True, slots=True)
 class Foreign:
-    """The remote partition of a slot holds records of somebody else."""
+    """The remote partition of a slot holds records of another writer."""
 
     slot: int
     reason: str
@@ -259,7 +259,7 @@ class Fenced:
 
 @dataclass(frozen=True, slots=True)
 class Ping:
-    """The task asks whether it may go on writing."""
+    """The task asks whether it may continue to write."""
 
     number: int
 
@@ -280,7 +280,7 @@ def encode_message(message: Order | Note) -> bytes:
 
 
 def decode_order(line: bytes) -> Order:
-    """Return what the driver said; raise CorruptRecord for anything else."""
+    """Return the driver's message; raise CorruptRecord for anything else."""
     try:
         return _order(*_open(line))
     except _SENSELESS as exc:
@@ -309,7 +309,7 @@ def _order(kind: str, content: dict[str, Any]) -> Order:
 
 
 def decode_note(line: bytes) -> Note:
-    """Return what a task said; raise CorruptRecord for anything else."""
+    """Return a task's message; raise CorruptRecord for anything else."""
     try:
         return _note(*_open(line))
     except _SENSELESS as exc:
@@ -317,7 +317,7 @@ def decode_note(line: bytes) -> Note:
 
 
 def _refuse(what: str, line: bytes, exc: Exception) -> CorruptRecord:
-    # Its words may repeat what came, which may be long.
+    # The text of the exception may repeat the input, which may be long.
     return CorruptRecord(f"{what} of {len(line)} bytes makes no sense ({str(exc)[:200]})")
 
 

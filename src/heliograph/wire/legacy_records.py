@@ -5,7 +5,7 @@
 
 Attributes: bits 0-2 codec, 0x08 LogAppendTime (magic 1). A message with a codec wraps others in its
 value. The wrapper has the offset of the last message inside; inner offsets are absolute in magic 0 and
-count from the wrapper's first in magic 1.
+relative to the wrapper's first offset in magic 1.
 """
 
 import struct

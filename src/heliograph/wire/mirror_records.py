@@ -6,7 +6,7 @@
                                                             downstream INT64, metadata STRING
     heartbeat    source STRING, target STRING               version INT16 = 0, timestamp INT64
 
-STRING is an INT16 byte length, then UTF-8. As in Java, bytes after the last field are read past, and
+STRING is an INT16 byte length, then UTF-8. As in Java, bytes after the last field are ignored, and
 any version is read as 0. No record here has a null value: Java's readers fail on one.
 """
 
@@ -26,7 +26,7 @@ _VERSION = 0
 
 @dataclass(frozen=True, slots=True)
 class OffsetSync:
-    """The record at `upstream` of a source partition was written at `downstream`: itself, not the next."""
+    """The record at `upstream` of a source partition was written at `downstream`: that record, not the next."""
 
     partition: TopicPartition
     upstream: int

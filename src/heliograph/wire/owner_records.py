@@ -1,9 +1,9 @@
-"""Which driver owns a flow, and as whom it writes, as JSON in the runs topic of the flow's target.
+"""Which driver owns a flow, and its producer identities, as JSON in the runs topic of the flow's target.
 
     key     owner heliograph-MirrorSourceConnector-A->B
     value   {"driver":"host pid 7 (3f2a)","beat":12,"released":false,"identities":{"<transactional id>":[1000,4]}}
 
-A key of this kind is no key of a run, so readers of runs pass it over.
+A key of this kind is not the key of a run, so readers of runs skip it.
 """
 
 import json
@@ -19,7 +19,7 @@ _PREFIX = b"owner "
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """A driver that has a flow, or had it last. `beat` grows while it is there; `released` says that it has ended."""
+    """The driver that owns a flow, or owned it last. `beat` grows while it runs; `released` says that it has ended."""
 
     driver: str
     beat: int

@@ -1,4 +1,4 @@
-"""Produce, version 8, as it is on the wire: batches go out as they are, beside a few bytes of our own.
+"""Produce, version 8, as it is on the wire: batches are sent unchanged, plus a few bytes of our own.
 
 request   transactional id, acks i16, timeout i32, topics [ name, [ partition i32, records ] ]
 response  topics [ name, [ partition i32, error i16, base offset i64, append time i64, log start i64,
@@ -24,7 +24,7 @@ Entry: TypeAlias = tuple[TopicPartition, bytes, Part]
 
 
 def encode_owner(transactional_id: str | None) -> bytes:
-    """Return the beginning of every request: whose transaction it is of, if it is of one."""
+    """Return the beginning of every request: its transactional id, if there is one."""
     if transactional_id is None:
         return _I16.pack(-1)
     name = transactional_id.encode()
@@ -47,7 +47,7 @@ def encode_produce(head: bytes, owner: bytes, entries: Sequence[Entry]) -> list[
 
 
 def decode_answers(frame: memoryview) -> Iterator[tuple[TopicPartition, int, int, str]]:
-    """Yield partition, error, base offset and the broker's words, if any, from a v8 response."""
+    """Yield partition, error, base offset and the broker's message, if any, from a v8 response."""
     (topics,) = _I32.unpack_from(frame, 4)
     at = 8
     for _ in range(topics):

@@ -103,7 +103,7 @@ def next_offset_of(buffer: Buffer, start: int) -> int:
 
 
 def first_offset_of(header: BatchHeader | None) -> int:
-    """Return the first offset of a batch; that of an old message set, not known unopened, counts as lowest."""
+    """Return the first offset of a batch; that of an old message set is unknown until unpacked and counts as lowest."""
     return -1 if header is None else header.base_offset
 
 

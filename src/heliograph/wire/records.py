@@ -4,7 +4,7 @@
     body     varint key length | key | varint value length | value | varint header count | headers
     header   varint name length | name | varint value length | value
 
-Varints are zigzag; length -1 stands for null. Only what stands before the body depends on the batch,
+Varints are zigzag; length -1 means null. Only the fields before the body depend on the batch,
 so a body is copied as it is.
 """
 
@@ -35,7 +35,7 @@ class RawRecord(NamedTuple):
 
 
 class Content(NamedTuple):
-    """What a body holds, for showing it to somebody."""
+    """What a body holds, for display."""
 
     key: bytes | None
     value: bytes | None
@@ -47,8 +47,8 @@ def split_records(
 ) -> list[RawRecord]:
     """Return the records of an uncompressed payload.
 
-    `append_time` is the batch's max timestamp if its timestamp type is LogAppendTime: it stands for
-    the timestamp of every record then.
+    `append_time` is the batch's max timestamp if its timestamp type is LogAppendTime: then it
+    replaces the timestamp of every record.
     """
     records: list[RawRecord] = []
     try:
@@ -71,7 +71,7 @@ def join_records(records: Sequence[RawRecord]) -> tuple[bytes, int, int]:
 class RecordsBuilder:
     """Merges the payloads of small batches into one, with offset deltas 0, 1, 2 and so on.
 
-    It keeps views of what it was given until `finish`, so the buffers below must not change.
+    It keeps views of its input until `finish`, so the underlying buffers must not change.
     """
 
     __slots__ = ("_parts", "base_timestamp", "count", "max_timestamp", "size")
@@ -117,7 +117,7 @@ class RecordsBuilder:
     ) -> list[tuple[int, int]]:
         """Append all records of an uncompressed payload, or none and raise CorruptRecord; return their offsets.
 
-        These come as (first, count) of those that follow one another. `append_time` is as for `split_records`.
+        Offsets that follow one another are one (first, count). `append_time` is as for `split_records`.
         """
         parts, kept = self._parts, len(self._parts)
         try:
@@ -224,8 +224,8 @@ class RecordsBuilder:
     ) -> tuple[int, bool]:
         """Append the records of whole batches of one, as long as they are ordinary and `room` bytes hold them.
 
-        Returns where it stopped, and whether for want of room; `spans` grows by the offsets. One loop over
-        thousands of headers, a microsecond each: what a batch is refused for is said by the general way.
+        Returns where it stopped, and whether for lack of room; appends the offsets to `spans`. One loop over
+        thousands of headers, a microsecond each: the general path reports why a batch is refused.
         """
         parts, size, added = self._parts, self.size, self.count
         base, newest = self.base_timestamp, self.max_timestamp

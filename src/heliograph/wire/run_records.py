@@ -7,7 +7,7 @@
 A row is a segment: up to some hundred runs that follow one another, from the upstream offset of its
 key on. A gap is what lies between the end of one run and the start of the next: markers, records that
 compaction removed, records of aborted transactions. Flag 1 says that the segment is detached: what
-was copied before it is not known, because somebody else copied it.
+was copied before it is unknown, because another writer copied it.
 """
 
 import struct
@@ -30,7 +30,7 @@ _DETACHED = 1
 
 
 class Run(NamedTuple):
-    """`length` offsets from `upstream` on lie from `downstream` on in the remote partition."""
+    """`length` offsets from `upstream` on are stored from `downstream` on in the remote partition."""
 
     upstream: int
     downstream: int
@@ -57,7 +57,7 @@ def encode_segment_key(partition: TopicPartition, upstream: int) -> bytes:
 
 
 def decode_segment_key(key: bytes | None) -> tuple[TopicPartition, int]:
-    """Return whose segment it is, and the upstream offset that it begins with."""
+    """Return the partition of a segment, and the upstream offset that it begins with."""
     try:
         topic, at = decode_string(key or b"", 0)
         index, upstream = _KEY_TAIL.unpack_from(key or b"", at)

@@ -1,9 +1,9 @@
-"""What workers of a group tell their leader, and what it gives them: JSON inside Kafka's group protocol.
+"""What workers of a group report to their leader, and what it assigns: JSON inside Kafka's group protocol.
 
     member to leader   {"version":1,"url":"http://h:8083/","generation":4,"connectors":["a"]}
     leader to member   {"version":1,"leader":"http://h:8083/","connectors":["a"],"owners":{"a":"http://h:8083/"}}
 
-A later version may add members to either; it must not change the sense of these.
+A later version may add members to either; it must not change the meaning of these.
 """
 
 import json
@@ -15,7 +15,7 @@ from heliograph.errors import CorruptRecord
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What a worker runs since which generation, and where its REST interface is."""
+    """What a worker runs, since which generation, and where its REST interface is."""
 
     url: str
     connectors: frozenset[str] = frozenset()
@@ -24,7 +24,7 @@ class Told:
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What a worker is to run, and the REST interface of the leader and of each connector's worker."""
+    """What a worker must run, and the REST interface of the leader and of each connector's worker."""
 
     leader_url: str
     connectors: frozenset[str]
@@ -49,7 +49,7 @@ def encode_given(given: Given) -> bytes:
 
 
 def decode_given(data: bytes) -> Given:
-    """Return what a leader gave; nothing at all is nothing to run."""
+    """Return what a leader assigned; empty data means nothing to run."""
     if not data:
         return Given("", frozenset())
     match _decode(data):
@@ -66,7 +66,7 @@ def _encode(**members: object) -> bytes:
 def _decode(data: bytes) -> object:
     try:
         found = json.loads(data)
-        json.dumps(found, ensure_ascii=False).encode()  # half a surrogate pair is no text
+        json.dumps(found, ensure_ascii=False).encode()  # half a surrogate pair is not text
     except (ValueError, RecursionError) as exc:
         raise _corrupt(data) from exc
     return found

@@ -1,10 +1,10 @@
-"""From one batch of any magic to its records, within bounds that only a hostile one meets.
+"""From one batch of any magic to its records, within bounds that only a hostile batch reaches.
 
-A broker takes a batch by its compressed size, 1 MB unless told otherwise, and does not care what it
-unfolds to. A record costs some 200 bytes here, however small it is, so both are bounded: the bytes, and
-the records to one for 128 of those bytes or one for each byte that came, whichever is more. By default
-that is 256 MB and two million records. A batch that is passed as it is was never unfolded and meets
-neither.
+A broker accepts a batch by its compressed size, 1 MB unless configured otherwise, and ignores its
+uncompressed size. A record costs some 200 bytes here, however small it is, so both are bounded: the
+bytes, and the records to one per 128 of those bytes or one per byte received, whichever is more. By
+default that is 256 MB and two million records. A batch that is passed unchanged is never unfolded, so
+neither bound applies.
 """
 
 from heliograph.errors import CorruptRecord
@@ -61,12 +61,12 @@ def unfold(batch: memoryview, header: BatchHeader, limit: int = UNPACKED_LIMIT) 
 
 
 def append_time_of(header: BatchHeader) -> int | None:
-    """Return the time that stands for that of every record, if the batch has one."""
+    """Return the time that replaces the timestamp of every record, if the batch has one."""
     return header.max_timestamp if header.attributes & APPEND_TIME else None
 
 
 def check_end(header: BatchHeader, last: int) -> None:
-    """Raise CorruptRecord for a batch whose last record lies behind its end."""
+    """Raise CorruptRecord for a batch whose last record lies beyond its end."""
     if last >= header.next_offset:
         raise CorruptRecord(
             f"the batch at upstream offset {header.base_offset} holds offset {last} "
