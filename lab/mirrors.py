@@ -11,13 +11,14 @@ from types import TracebackType
 from typing import Self
 
 from lab.clusters import LiveCluster, Record, eventually
+from lab.processes import catches
 
 _ROOT = Path(__file__).parent.parent
 _PATIENCE = 25
 
 
 def unique_alias(letter: str = "A") -> str:
-    """Return a cluster alias that no other mirror has, so that its positions are its own."""
+    """Return a cluster alias that no other mirror has, so that no other mirror shares its positions."""
     return letter + uuid.uuid4().hex[:6]
 
 
@@ -26,7 +27,7 @@ def flow_properties(
 ) -> dict[str, str]:
     """Return an mm2.properties with one flow; a cluster is (alias, bootstrap), `tasks_max` is tasks.max.
 
-    It copies `topics` alone: clusters that tests share have heartbeats of many others.
+    It copies only `topics`: clusters that tests share have heartbeats of many others.
     """
     flows = {f"{source[0]}->{target[0]}": topics}
     alone = {"heartbeats_replication_enabled": "false"}
@@ -64,7 +65,7 @@ class Mirror:
         environment: Mapping[str, str] | None = None,
         arguments: Sequence[str] = (),
     ) -> None:
-        """Take where to work, what the process finds in its environment beside ours, and more arguments."""
+        """Take the working folder, environment variables in addition to ours, and more arguments."""
         folder.mkdir(parents=True, exist_ok=True)
         self.file = folder / "mm2.properties"
         self.log = folder / "mirror.log"
@@ -78,7 +79,7 @@ class Mirror:
         self.file.write_text("".join(f"{key} = {value}\n" for key, value in properties.items()))
 
     def arguments(self) -> Sequence[str]:
-        """Return what the command is given."""
+        """Return the arguments of the command."""
         return [str(self.file), *self._arguments]
 
     @property
@@ -91,7 +92,7 @@ class Mirror:
         return self._process is not None and self._process.poll() is None
 
     def start(self) -> None:
-        """Start the process; its log goes on where that of the last one ended."""
+        """Start the process; its log is appended to that of the last one."""
         assert not self.is_alive, "the mirror runs already"
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
@@ -104,9 +105,12 @@ class Mirror:
             )
 
     def stop(self) -> None:
-        """Send SIGTERM and expect exit code 0 within 25 seconds: a cluster that is gone costs some 15."""
+        """Send SIGTERM and expect exit code 0 within 25 seconds: a cluster that is gone takes some 15."""
         process = self._process
         assert process is not None, "the mirror was not started"
+        eventually(
+            lambda: catches(process.pid, signal.SIGTERM) or not self.is_alive, describe=self.tail
+        )
         process.send_signal(signal.SIGTERM)
         try:
             code = process.wait(_PATIENCE)
@@ -129,7 +133,7 @@ class Mirror:
         return self._process.wait(within)
 
     def text(self) -> str:
-        """Return the log, without what Spark draws over itself."""
+        """Return the log, with each redraw of Spark's progress bar on a separate line."""
         return self.log.read_text(errors="replace").replace("\r", "\n")
 
     def lines(self, *words: str) -> list[str]:
@@ -150,7 +154,7 @@ class Mirror:
         trace: TracebackType | None,
     ) -> None:
         if self.is_alive and kind is not None:
-            self.kill()  # what went wrong is said already
+            self.kill()  # the error is already reported
         elif self.is_alive:
             self.stop()
         elif kind is None and self._process is not None:
@@ -161,7 +165,7 @@ Seen = tuple[int, object, bytes | None, bytes | None, tuple[tuple[str, bytes | N
 
 
 def seen(records: list[Record], timestamp_types: bool = True) -> list[Seen]:
-    """Return all that a consumer can tell of records but their offsets, in order within partitions."""
+    """Return all that a consumer sees of records except their offsets, in order within partitions."""
     return [
         (r.partition, r.timestamp if timestamp_types else r.timestamp[1], r.key, r.value, r.headers)
         for r in records
@@ -189,7 +193,7 @@ def assert_copied(
 
     partitions = source.partition_count(topic)
     eventually(lambda: target.partition_count(remote) == partitions, within, describe)
-    # End offsets count the markers of fencing too; they only save consuming in vain.
+    # End offsets also count fencing markers; checking them first only saves useless consuming.
     eventually(lambda: sum(target.end_offsets(remote)) >= len(expected), within, describe)
     eventually(lambda: len(target.consume(remote)) >= len(expected), within, describe)
     difference = first_difference(expected, seen(target.consume(remote), timestamp_types))

@@ -39,6 +39,16 @@ def is_alive(pid: int) -> bool:
         return False
 
 
+def catches(pid: int, number: signal.Signals) -> bool:
+    """Return whether a process handles a signal: one that has only just started would be ended by it."""
+    try:
+        status = Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return False
+    (caught,) = (line.split()[1] for line in status.splitlines() if line.startswith("SigCgt:"))
+    return bool(int(caught, 16) >> (number - 1) & 1)
+
+
 def name(pid: int) -> str:
     """Return the short name, which a process gives itself."""
     return Path(f"/proc/{pid}/comm").read_text().strip()
