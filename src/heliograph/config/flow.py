@@ -148,7 +148,7 @@ def flow_config(
     common = ConnectorSettings(props, file)
     flow = Flow(common.source_cluster_alias, common.target_cluster_alias)
     ends = _endpoints(props, flow, common.name, file, prefixes)
-    mirroring = SourceSettings(props)
+    working = WorkerSettings(worker_props)
     return FlowConfig(
         flow=flow,
         connector_name=common.name,
@@ -157,16 +157,16 @@ def flow_config(
         source_admin=ends["source", "admin"],
         target_admin=ends["target", "admin"],
         offset_syncs=_offset_syncs_end(props, flow, common.name, file, prefixes),
-        offset_storage=offset_storage(worker_props, flow, storage or ends["target", "admin"]),
+        offset_storage=offset_storage(working, flow, storage or ends["target", "admin"]),
         policy_class=read_policy(props),
         common=common,
-        mirroring=mirroring,
+        mirroring=SourceSettings(props),
         flow_only=FlowOnlySettings(props),
         checkpoints=CheckpointSettings(marks),
         heartbeats=HeartbeatSettings(beats),
         copying=CopySettings(props),
         reading=_read_reading(props),
-        working=WorkerSettings(worker_props),
+        working=working,
         spark={key: str(value) for key, value in props.items() if key.startswith("spark.")},
         connectors=connectors,
         worker=worker_props,
@@ -201,9 +201,8 @@ def read_policy(props: Mapping[str, str]) -> str:
     )
 
 
-def offset_storage(worker_props: Mapping[str, str], flow: Flow, where: Endpoint) -> StorageTopic:
+def offset_storage(settings: WorkerSettings, flow: Flow, where: Endpoint) -> StorageTopic:
     """Return where positions are kept."""
-    settings = WorkerSettings(worker_props)
     return StorageTopic(
         endpoint=where,
         name=settings.offset_storage_topic or f"mm2-offsets.{flow.source}.internal",

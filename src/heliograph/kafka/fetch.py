@@ -223,8 +223,7 @@ class Fetcher:
             # Deleted or forbidden: any broker says so in a fetch response, which is where it is handled.
             return next(iter(self._sessions))[0]
         if topic is None or not topic.leads(index):
-            refusal = described.refused.get(subject.partition.topic)
-            return str(refusal or f"{subject.partition} has no leader")
+            return described.why_waiting(subject.partition)
         if topic.epoch_of(index) < subject.term:
             return f"{subject.partition}: the broker that was asked for its leader knows an old one"
         subject.term = topic.epoch_of(index)
