@@ -71,6 +71,9 @@ class DeadlinePassed(MirrorError):
         )
 
 
+_AGAIN = "It is tried again."
+
+
 class KafkaFault(MirrorError):
     """A broker refused a request."""
 
@@ -83,12 +86,13 @@ class KafkaFault(MirrorError):
     def __str__(self) -> str:
         then = "See the broker's log for the reason."
         if self.retriable:
-            then = "It is tried again."
+            then = _AGAIN
         elif "AUTHORIZATION_FAILED" in self.error:
             then = "Allow it to the user that this client logs in as; docs/security.md lists what."
         elif self.error == "SASL_AUTHENTICATION_FAILED":
             then = "Check the login in sasl.jaas.config."
-        return f"{self.doing}: the broker answered {self.error.removesuffix('.')}. {then}"
+        answer = self.error.removesuffix(_AGAIN).rstrip(" .")  # it may quote another fault
+        return f"{self.doing}: the broker answered {answer}. {then}"
 
 
 class TokenRefused(KafkaFault):

@@ -3,6 +3,7 @@
 import signal
 import threading
 import uuid
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
 from datetime import timedelta
@@ -14,9 +15,12 @@ from confluent_kafka.admin import AclOperation, ResourceType
 
 from heliograph.driving.ownership import Ownership
 from heliograph.errors import ClusterUnreachable, FlowFenced, KafkaFault
+from heliograph.kafka import produce as producers
 from heliograph.kafka.cluster import Cluster, Topic
+from heliograph.kafka.lane import Outgoing as Outgoing_
 from heliograph.model import Position, TopicPartition
 from heliograph.saved.runs import RunStore
+from heliograph.tables.append import Appender
 from heliograph.tables.table import Table
 from lab.clusters import LiveCluster, Outgoing, eventually, start_live_cluster
 from lab.counting import endpoint
@@ -95,6 +99,43 @@ def test_a_cluster_that_does_not_answer_is_told(
             with pytest.raises(ClusterUnreachable, match="silent: no broker answers"):
                 Table(cluster, "never").ensure(1, 1, within=timedelta(seconds=2))
             live.cluster.kill(1, signal.SIGCONT)
+    finally:
+        live.cluster.wipe()
+
+
+def test_a_partition_that_took_no_rows_in_time_keeps_its_writer_waiting_only_now_and_then(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tries: list[int] = []
+    offer = producers.Producer.offer
+
+    def noted(producer: producers.Producer, slot: int, batch: Outgoing_) -> None:
+        tries.append(slot)
+        offer(producer, slot, batch)
+
+    monkeypatch.setattr(producers.Producer, "offer", noted)
+    live = start_live_cluster("stuck", tmp_path)
+    soon, later = timedelta(seconds=2), timedelta(seconds=60)
+    try:
+        name = live.create_topic(2, name="rows")
+        with closing(Cluster(endpoint(live))) as cluster:
+            appender = Appender(cluster, name)
+            appender.append({0: [(b"k", b"1")], 1: [(b"k", b"1")]})
+            freeze([live.cluster.pids[1]])
+            with pytest.raises(KafkaFault) as first:
+                appender.append({1: [(b"k", b"2")]}, soon)
+            tries.clear()
+
+            with pytest.raises(KafkaFault) as second:
+                appender.append({0: [(b"k", b"2")], 1: [(b"k", b"2")]}, soon)
+
+            assert tries == [], "nothing of it was sent"
+            assert str(second.value) == str(first.value)
+            live.cluster.kill(1, signal.SIGCONT)
+            appender.append({1: [(b"k", b"3")]}, later)
+            appender.append({1: [(b"k", b"4")]}, soon)
+        assert tries == [1, 1], "who has more patience is not refused, and then nobody is"
+        assert Counter(r.value for r in live.consume(name))[b"4"] == 1
     finally:
         live.cluster.wipe()
 

@@ -32,6 +32,7 @@ PARTITIONS = 24  # so that some have nothing to do with any one broker
 NEW = 9
 CLEAN = {"lost": 0, "repeated": 0, "out of order": 0}
 WATCHED = 20
+RATE = 3000
 COPIES = dict.fromkeys(
     [
         "replication.factor",
@@ -168,30 +169,31 @@ def await_created(scene: Scene) -> dict[int, int]:
     return scene.leaders(scene.remote)
 
 
-def share_copied(scene: Scene, load: SteadyLoad, partitions: set[int], began: list[int]) -> float:
-    """Return how many of the records that were produced in a while for some partitions were copied in it."""
-    produced_before = load.produced
-    until = time.monotonic() + WATCHED
-    eventually(lambda: time.monotonic() > until, WATCHED + 10)
-    produced = (load.produced - produced_before) * len(partitions) / PARTITIONS
-    ends = scene.target.end_offsets(scene.remote)
-    return sum(ends[p] - began[p] for p in partitions) / produced
+def lag(scene: Scene, load: SteadyLoad, partitions: set[int]) -> float:
+    """Return how many seconds of the load some partitions are behind."""
+    produced = load.produced * len(partitions) / PARTITIONS
+    ends = ends_of(scene.target, scene.remote)
+    if not partitions <= ends.keys():
+        return float("inf")  # not known yet
+    return (produced - sum(ends[p] for p in partitions)) / (RATE * len(partitions) / PARTITIONS)
 
 
 def test_a_broker_that_the_mirror_alone_cannot_reach_holds_up_its_own_partitions_alone(
     scene: Scene,
 ) -> None:
-    with SteadyLoad(scene.source, scene.topic, PARTITIONS, rate=3000) as load:
+    with SteadyLoad(scene.source, scene.topic, PARTITIONS, rate=RATE) as load:
         scene.mirror.start()
         leaders = await_created(scene)
-        scene.await_copied(set(leaders))
+        eventually(lambda: lag(scene, load, set(leaders)) < 1, 120, scene.mirror.tail)
         away = leaders[0]
         others = {p for p, leader in leaders.items() if leader != away}
         assert others
         scene.lines.swallow(away)
-        scene.await_copied(others)  # what was in hand has left
-        share = share_copied(scene, load, others, scene.target.end_offsets(scene.remote))
-        assert share >= 0.95, f"{share:.1%}"
+        until = time.monotonic() + WATCHED
+        eventually(lambda: time.monotonic() > until, WATCHED + 10)
+        # Other tests may take the machine for a while; who copies less than is produced never gets there.
+        eventually(lambda: lag(scene, load, others) < 0.05 * WATCHED, 60, scene.mirror.tail)
+        assert lag(scene, load, {p for p in leaders if p not in others}) > WATCHED - 1
 
         new = scene.source.create_topic(NEW, name=f"{scene.topic}.new")
         scene.source.produce(

@@ -1,7 +1,7 @@
 """The task's side of the lease: its connection to the driver. Without it the task must not work.
 
 The driver sends orders, the task sends notes. A broken lease raises LeaseLost, which ends the task: after a driver
-dies, none of its tasks keeps writing. Only the wait for the first answer blocks.
+dies, none of its tasks keeps writing. Only three calls block: making one, `await_welcome` and `finish`.
 """
 
 import select

@@ -17,6 +17,7 @@ from heliograph.model import Endpoint
 from heliograph.wire.lease_messages import Share
 
 _PAUSE = 1.0
+_NO_THREAD = "the tail is not read yet: this process can start no more threads. Raise its limit of processes."
 
 Tell = Callable[[Outcome], None]
 
@@ -56,14 +57,15 @@ class Meeting:
                 except MirrorError as exc:
                     self._wait(shares, str(exc))
                     continue
-                waiting: list[Share] = []
+                waiting: dict[int, str] = {}
                 for leader, members in _by_leader(shares, described.found).items():
-                    if leader == NO_LEADER or not self._start_thread(members):
-                        waiting += members
-                shares = waiting
-                for share in shares:
-                    why = described.why_waiting(share.remote)
-                    self._tell(Waits((share.slot,), why))
+                    if leader == NO_LEADER:
+                        waiting.update((m.slot, described.why_waiting(m.remote)) for m in members)
+                    elif not self._start_thread(members):
+                        waiting.update(dict.fromkeys((m.slot for m in members), _NO_THREAD))
+                for slot, why in waiting.items():
+                    self._tell(Waits((slot,), why))
+                shares = [share for share in shares if share.slot in waiting]
                 self._closed.wait(_PAUSE if shares else 0)
 
     def _start_thread(self, members: list[Share]) -> bool:

@@ -29,7 +29,9 @@ def open_progress(title: str) -> Iterator[Report]:
         nonlocal last
         if done >= last + _LINE_EVERY:
             last = done
-            console.print(f"  {done} of about {total}: {what}", highlight=False, soft_wrap=True)
+            # An empty Maven repository needs Maven's own parts first, and nobody knows how many.
+            so_far = f"{done} of about {total}" if done <= total else f"{done}"
+            console.print(f"  {so_far}: {what}", highlight=False, soft_wrap=True)
 
     yield line
 

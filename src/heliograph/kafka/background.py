@@ -47,9 +47,14 @@ class Errand(Generic[T]):
             self._error = exc
         self.is_over = True
 
+    def fail(self, error: Exception) -> None:
+        """End without doing the work; `result` raises `error`."""
+        self._error = error
+        self.is_over = True
+
     def result(self) -> T:
         """Return the result of the work, or raise its error."""
-        assert self.is_over, "its end is told by the bell"
+        assert self.is_over, "the bell rings when it ends"
         if self._error is not None:
             raise self._error
         return self._result  # type: ignore[return-value]  # set, unless there is an error
@@ -74,7 +79,11 @@ class Bell:
             errand.run(work)
             self.ring()
 
-        threading.Thread(target=run, name=name, daemon=True).start()
+        try:
+            threading.Thread(target=run, name=name, daemon=True).start()
+        except RuntimeError as exc:
+            errand.fail(KafkaFault(f"start a thread for {name}", str(exc), retriable=True))
+            self.ring()
         return errand
 
     def ring(self) -> None:

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import TypeAlias
 
@@ -19,6 +20,17 @@ Row: TypeAlias = tuple[bytes, bytes | None]
 PATIENCE = timedelta(seconds=30)
 _BATCH_ROWS = 1000
 _BATCH_BYTES = 256 << 10
+_REST = 3.0  # times what it took until a partition was given up: so a quarter of the time is spent on it at most
+_LONGEST_REST = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Stuck:
+    """A partition that took no rows in time: until when it is not tried again with the same patience or less."""
+
+    until: float
+    within: timedelta
+    fault: KafkaFault
 
 
 class Appender:
@@ -34,6 +46,7 @@ class Appender:
         self._producer: Producer | None = None
         self._refused: list[Refused] = []
         self._partitions = 0
+        self._stuck: dict[int, _Stuck] = {}
 
     def partitions(self, within: timedelta = PATIENCE) -> int:
         """Return how many partitions the topic has; looked up once."""
@@ -54,8 +67,12 @@ class Appender:
         within: timedelta = PATIENCE,
         timestamp_ms: int | None = None,
     ) -> None:
-        """Store rows by partition, and return when the cluster has them all."""
-        deadline = time.monotonic() + within.total_seconds()
+        """Store rows by partition, and return when the cluster has them all.
+
+        A partition whose broker did not answer just now is refused at once, so that its writer can do other things.
+        """
+        self._refuse_stuck(rows, within)
+        began = time.monotonic()
         places = [TopicPartition(self.topic, index) for index in rows]
         if self.author is not None:
             self.author.prepare(places)
@@ -63,6 +80,20 @@ class Appender:
         for index, members in rows.items():
             for some in _batches(members):
                 producer.offer(index, self._sign(index, some, timestamp_ms))
+        self._await(producer, began + within.total_seconds(), places)
+        if producer.idle and not self._refused:
+            self._forget_stuck(rows)
+            return
+        fault = self._fault_of(producer)
+        if fault.retriable:
+            rest = min(_REST * (time.monotonic() - began), _LONGEST_REST)
+            stuck = _Stuck(time.monotonic() + rest, within, fault)
+            self._stuck.update((index, stuck) for index in rows if producer.is_busy(index))
+        self._fail(places)
+        raise fault
+
+    def _await(self, producer: Producer, deadline: float, places: Iterable[TopicPartition]) -> None:
+        """Wait until everything is answered, or the deadline."""
         try:
             while not producer.idle and time.monotonic() <= deadline:
                 producer.pump(timeout=0.5)
@@ -72,11 +103,21 @@ class Appender:
         except BaseException:
             self._fail(places)
             raise
-        if not producer.idle or self._refused:
-            retriable = not self._refused
-            reason = producer.trouble if retriable else self._refused[0].reason
-            self._fail(places)
-            raise KafkaFault(f"write to {self.topic}", reason or "nothing", retriable)
+
+    def _fault_of(self, producer: Producer) -> KafkaFault:
+        """Return why rows could not be stored."""
+        reason = self._refused[0].reason if self._refused else producer.trouble
+        return KafkaFault(f"write to {self.topic}", reason or "nothing", not self._refused)
+
+    def _forget_stuck(self, rows: Iterable[int]) -> None:
+        for index in rows:
+            self._stuck.pop(index, None)
+
+    def _refuse_stuck(self, rows: Iterable[int], within: timedelta) -> None:
+        for index in rows:
+            stuck = self._stuck.get(index)
+            if stuck is not None and within <= stuck.within and time.monotonic() < stuck.until:
+                raise KafkaFault(stuck.fault.doing, stuck.fault.error, retriable=True)
 
     def append_by_key(self, rows: Iterable[Row], within: timedelta = PATIENCE) -> None:
         """Store rows where Kafka's own partitioner puts their keys, and return when all are stored."""

@@ -1,6 +1,7 @@
 """A writer on a target that stores when a test says so, and what it tells its slice."""
 
 import random
+from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -11,7 +12,7 @@ from heliograph.copying import writer
 from heliograph.copying.sections import ChunkSection
 from heliograph.copying.writer import Writer
 from heliograph.kafka.lane import Lane, Outgoing, Refused, Stored
-from heliograph.model import Endpoint
+from heliograph.model import Endpoint, TopicPartition
 from heliograph.wire.lease_messages import Foreign, LaneShare, Limits, Share, Stopped, Welcome
 from heliograph.wire.records import RawRecord
 from heliograph.wire.unpack import unpack
@@ -29,7 +30,7 @@ class SlowTarget:
     """A producer that stores when told to, lane by lane in order."""
 
     def __init__(self, _brokers: object, _flow: str, **hooks: Any) -> None:
-        self.queues: dict[int, list[Outgoing]] = {}
+        self.queues: dict[int, deque[Outgoing]] = {}
         self.stored: dict[int, list[RawRecord]] = {}
         self.ends: dict[int, int] = {}
         self.troubled: dict[int, Lane] = {}
@@ -37,7 +38,7 @@ class SlowTarget:
         self.chance = random.Random(7)
 
     def add(self, lane: Lane) -> None:
-        self.queues[lane.slot], self.stored[lane.slot] = [], []
+        self.queues[lane.slot], self.stored[lane.slot] = deque(), []
 
     def remove(self, slot: int) -> None:
         assert not self.queues.pop(slot), "only a partition at rest is removed"
@@ -57,7 +58,7 @@ class SlowTarget:
         self.ends[slot] = end
 
     def store(self, slot: int) -> None:
-        batch = self.queues[slot].pop(0)
+        batch = self.queues[slot].popleft()
         base = self.ends.get(slot, 0)
         self.ends[slot] = base + batch.count
         self.stored[slot] += unpack(memoryview(batch.header + bytes(batch.payload)))
@@ -79,6 +80,17 @@ class SlowTarget:
 
     def abandon(self, slot: int) -> None:
         self.queues[slot].clear()
+        if slot in self.troubled:
+            del self.troubled[slot]
+
+    def trouble(self, slot: int, reason: str) -> None:
+        """Have a partition wait for its broker."""
+        self.troubled[slot] = lane = Lane(slot, TopicPartition("t", slot), trouble=reason)
+        self.queues[slot] = lane.waiting
+
+    @property
+    def held_bytes(self) -> int:
+        return sum(lane.bytes for lane in self.troubled.values())
 
     def close(self) -> None:
         pass

@@ -16,6 +16,7 @@ from heliograph.kafka.cluster import Described, Topic
 from heliograph.kafka.offsets import Offsets
 from heliograph.kafka.tail import Tail, TailBatch, body_digest, fingerprint
 from heliograph.model import Endpoint, Position, StopKind, TopicPartition
+from heliograph.wire.fetch_response import Section
 from heliograph.wire.lease_messages import Foreign, Share, Stopped
 from heliograph.wire.record_batch import HEADER_SIZE, read_header
 from heliograph.wire.records import RawRecord, encode_body
@@ -277,3 +278,43 @@ def test_a_tail_that_could_not_be_read_is_tried_again_while_another_is_compared(
 
     assert found == [1]
     assert asked == [[stuck.remote, passing.remote], [passing.remote]]
+
+
+def test_a_source_counts_as_read_to_its_end_only_after_a_hanging_follower_would_be_out_of_sync() -> (
+    None
+):
+    # A new leader's high watermark lies before what was copied for up to 30 s: what the tail holds is not a stranger's yet.
+    one = Round(cast("Any", Leaderless()), cast("Any", None), lambda _: None, committed_only=False)
+    tail = compare(make_share(), 45, (40, TailBatch(5, 999, 0)))
+    one._going[0], one._read_to[0] = tail, 500
+    nothing_new = Section(0, 0, 500, 500, 0, (), 0, 0)
+    held: Any = Target()
+    held.digests = dict.fromkeys(range(40, 45), 1)
+    one._bodies_of = lambda _found: held.read  # type: ignore[method-assign,assignment]  # asks no broker
+
+    assert one._compare(tail, nothing_new, memoryview(b"")) is None
+    began = one._at_end_since[0]
+    assert list(one._find_ended({})) == []
+    one._at_end_since[0] = began - 31
+    assert one._compare(tail, nothing_new, memoryview(b"")) is None
+    assert list(one._find_ended({})) == []
+    one._at_end_since[0] = began - 36
+
+    ((slot, outcome),) = one._find_ended({})
+
+    assert slot == 0
+    assert isinstance(outcome, Met)
+    assert outcome.position == Position(500, 45)
+    assert outcome.foreign is not None
+
+
+def test_a_source_that_goes_on_is_not_at_its_end_any_more() -> None:
+    one = Round(cast("Any", Leaderless()), cast("Any", None), lambda _: None, committed_only=False)
+    tail = compare(make_share(), 45, (40, TailBatch(5, 999, 0)))
+    one._going[0], one._read_to[0] = tail, 500
+    one._compare(tail, Section(0, 0, 500, 500, 0, (), 0, 0), memoryview(b""))
+    assert 0 in one._at_end_since
+
+    one._move(0, 505)
+
+    assert one._at_end_since == {}

@@ -262,3 +262,23 @@ def test_an_old_message_set_that_begins_before_the_position_is_copied_from_there
     kept: list[RawRecord] = scene.target.stored[0]
     assert [record.body for record in kept] == [encode_body(None, v) for v in (b"b", b"c")]
     assert scene.position() == (503, 42)
+
+
+def test_the_largest_partitions_that_wait_for_brokers_are_given_back_above_a_cap() -> None:
+    scene = Scene()
+    scene.take([make_share(slot=slot) for slot in range(4)])
+    for slot, times in enumerate([1, 5, 3, 9]):
+        scene.target.trouble(slot, f"broker {slot} is away")
+        source = Batches()
+        for _ in range(times):
+            batch, _ = source.write([encode_body(b"k", b"v")] * 20)
+            scene.write(slot, batch, source.offset)
+    size = scene.target.held_bytes // 18
+
+    scene.writer.give_back(18 * size)
+    assert scene.forgotten == {}
+    scene.writer.give_back(8 * size)
+
+    # Nine and five of the eighteen go, and four are within the cap.
+    assert scene.forgotten == {3: "broker 3 is away", 1: "broker 1 is away"}
+    assert scene.target.held_bytes == 4 * size

@@ -200,3 +200,19 @@ def test_an_address_that_answers_nonsense_is_a_fault_that_may_pass(bell: Bell) -
             with pytest.raises(KafkaFault, match="nothing that makes sense") as fault:
                 brokers.channel(7)
     assert fault.value.retriable
+
+
+def test_an_errand_that_gets_no_thread_ends_with_a_fault_that_may_pass(
+    bell: Bell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    errand = bell.start(lambda: 1, "broker 3")
+
+    assert errand.is_over
+    assert rings(bell)
+    with pytest.raises(KafkaFault, match=r"start a thread for broker 3.*new thread") as caught:
+        errand.result()
+    assert caught.value.retriable
