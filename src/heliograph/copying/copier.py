@@ -389,11 +389,13 @@ class Copier:
         producer = self._writer.producer
         if self._may_write:
             producer.send()
+            while self._writer.go_on():
+                producer.send()
         if producer.troubled or self._paused:
             stuck = {slot for slot, _ in self._writer.waits()}
             for slot in stuck - self._paused:
                 self._reader.pause(slot)
-                producer.unpin(slot)
+                self._writer.unpin(slot)
             for slot in self._paused - stuck:
                 self._reader.resume(slot)
             self._paused = stuck

@@ -14,3 +14,9 @@ class ChunkSection(NamedTuple):
     end: int
     upstream: int
     aborted: tuple[tuple[int, int], ...] = ()
+
+
+def cut(chunk: memoryview, section: ChunkSection) -> tuple[memoryview, ChunkSection]:
+    """Return a section in memory of its own."""
+    data = bytes(chunk[section.start : section.end])
+    return memoryview(data), section._replace(start=0, end=len(data))

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from heliograph.copying.sections import ChunkSection
 from heliograph.model import UNKNOWN, Position, ProducerIdentity
 from heliograph.policy.latency import taken
 from heliograph.wire.lease_messages import Share, SlotWritten, Stopped, Taken
@@ -10,8 +11,9 @@ from heliograph.wire.record_batch import next_sequence
 
 @dataclass(slots=True)
 class Slot:
-    """`upstream` and `downstream` are stored; `read_to` is only read.
+    """`upstream` and `downstream` are stored; `read_to` is only packed.
 
+    `put_off` are sections that wait for room in the lane; together they count as one that is pending.
     A slot with a `halt` takes nothing more; what is pending is stored first. `runs` reports to the driver
     which records went where: (upstream, downstream, count).
     """
@@ -24,6 +26,7 @@ class Slot:
     read_to: int
     max_message_bytes: int
     pending: int = 0
+    put_off: list[tuple[memoryview, ChunkSection]] = field(default_factory=list)
     runs: list[tuple[int, int, int]] = field(default_factory=list)
     halt: Stopped | None = None
     alarmed: bool = False

@@ -1,15 +1,17 @@
 """The writing half of a slice: sections in, acknowledged batches out. Nothing here waits.
 
+While a partition has batches that cannot be sent yet, the sections behind them are put off: packed later, many small
+batches become one, so that a target that answers slowly is not written to two records at a time.
 Only positions that the target has acknowledged are reported. A partition that cannot continue halts: it takes
 nothing more, what is pending is stored, and then it is reported as stopped, at the stored position.
 """
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from heliograph.copying.packing import Packer, RecordTooLarge
-from heliograph.copying.sections import ChunkSection
+from heliograph.copying.sections import ChunkSection, cut
 from heliograph.copying.slot import Slot, open_slot
 from heliograph.copying.spread import Spread
 from heliograph.errors import CorruptRecord, KafkaFault
@@ -41,6 +43,10 @@ from heliograph.wire.record_batch import (
     read_header,
 )
 from heliograph.wire.unpack import unpack
+
+_SMALL = (
+    64 << 10
+)  # bytes; a smaller section that is put off is copied, so that its buffer is free again
 
 
 class Writer:
@@ -76,6 +82,7 @@ class Writer:
         self.latency = LatencyBuckets()
         self._spread = Spread(self.producer, self.verdicts)
         self._sequences: dict[tuple[TopicPartition, str], int] = {}  # in transactions
+        self._put_off: set[int] = set()  # slots with sections that wait for room
 
     def take(self, share: Share, position: Position) -> None:
         """Write a partition from a position on; nothing is stored after it.
@@ -114,43 +121,101 @@ class Writer:
     def leave(self, slot: int) -> tuple[tuple[str, int, int], ...]:
         """Forget a settled partition; return the sequences of lanes that are no longer used."""
         state = self.slots.pop(slot)
+        self._put_off.discard(slot)
         if state.share.spread:
             return self._spread.leave(state)
         self.producer.remove(slot)
         return ()
 
     def write(self, chunk: memoryview, section: ChunkSection) -> None:
-        """Offer the batches of a section to the producer."""
+        """Offer the batches of a section to the producer, or put them off."""
         slot = self.slots.get(section.slot)
         if slot is None or slot.halt is not None:
             return
         self.changed.add(section.slot)
+        if slot.share.spread:
+            self._spread_out(slot, chunk, section)
+        elif slot.put_off or self.producer.is_full(section.slot):
+            self._wait_for_room(slot, chunk, section)
+        else:
+            self._offer(slot, [(chunk, section)])
+
+    def go_on(self) -> bool:
+        """Offer what was put off for partitions that have room now; return whether there was anything."""
+        has_room = [slot for slot in self._put_off if not self.producer.is_full(slot)]
+        for number in has_room:
+            slot = self.slots[number]
+            is_last = slot.halt is not None
+            sections, slot.put_off = slot.put_off, []
+            slot.pending -= 1
+            self._put_off.discard(number)
+            self._offer(slot, sections)
+            self.producer.go_on(number)
+            if is_last and not slot.pending:
+                self._stop(slot)
+        return bool(has_room)
+
+    def unpin(self, slot: int) -> None:
+        """Copy what is queued for a waiting partition, so that it does not keep its receive buffers alive."""
+        self.producer.unpin(slot)
+        state = self.slots.get(slot)
+        if state is not None:
+            state.put_off = [cut(chunk, section) for chunk, section in state.put_off]
+
+    def _wait_for_room(self, slot: Slot, chunk: memoryview, section: ChunkSection) -> None:
+        size = section.end - section.start
+        if not slot.put_off:
+            slot.pending += 1
+            self._put_off.add(section.slot)
+        slot.put_off.append(cut(chunk, section) if size < _SMALL else (chunk, section))
+        self.producer.put_off(section.slot, size)
+
+    def _spread_out(self, slot: Slot, chunk: memoryview, section: ChunkSection) -> None:
         try:
-            if slot.share.spread:
-                self._spread.write(slot, chunk, section)
-            else:
-                for batch in self._batches(slot, chunk, section):
-                    slot.pending += 1
-                    self.producer.offer(section.slot, batch)
-        except CorruptRecord as exc:
-            self.halt(Stopped(section.slot, slot.upstream, StopKind.CORRUPT, str(exc)))
-            return
-        except RecordTooLarge as exc:
-            self.halt(Stopped(section.slot, slot.upstream, StopKind.TOO_LARGE, str(exc)))
+            self._spread.write(slot, chunk, section)
+        except (CorruptRecord, RecordTooLarge) as exc:
+            self._halt_at(slot, exc)
             return
         slot.read_to = section.upstream
         slot.advance()
 
-    def _batches(self, slot: Slot, chunk: memoryview, section: ChunkSection) -> Iterator[Outgoing]:
-        """Yield what to send for the source batches of one section, in order."""
+    def _offer(self, slot: Slot, sections: Sequence[tuple[memoryview, ChunkSection]]) -> None:
+        number = slot.share.slot
+        try:
+            for batch in self._batches(slot, sections):
+                slot.pending += 1
+                self.producer.offer(number, batch)
+        except (CorruptRecord, RecordTooLarge) as exc:
+            self._halt_at(slot, exc)
+            return
+        slot.read_to = sections[-1][1].upstream
+        slot.advance()
+
+    def _halt_at(self, slot: Slot, exc: CorruptRecord | RecordTooLarge) -> None:
+        """Stop a partition at records that cannot be written."""
+        kind = StopKind.CORRUPT if isinstance(exc, CorruptRecord) else StopKind.TOO_LARGE
+        self.halt(Stopped(slot.share.slot, slot.upstream, kind, str(exc)))
+
+    def _batches(
+        self, slot: Slot, sections: Sequence[tuple[memoryview, ChunkSection]]
+    ) -> Iterator[Outgoing]:
+        """Yield what to send for the source batches of sections, in order."""
         packer = Packer(slot, self._limits.merge_bytes, self.verdicts)
+        for chunk, section in sections:
+            yield from self._pack(slot, packer, chunk, section, is_only=len(sections) == 1)
+        yield from packer.flush()
+
+    def _pack(
+        self, slot: Slot, packer: Packer, chunk: memoryview, section: ChunkSection, *, is_only: bool
+    ) -> Iterator[Outgoing]:
+        """Yield what is ready to be sent of one section."""
         transactions = AbortedTransactions(section.aborted)
         at = section.start
         while (extent := batch_at(chunk, at, section.end)) is not None:
             view = chunk[at : at + extent.size]
             header = read_header(view, 0) if view[MAGIC_AT] >= 2 else None
             fresh = first_offset_of(header) >= slot.read_to
-            alone = extent.size == section.end - section.start
+            alone = is_only and extent.size == section.end - section.start
             if fresh and not alone and header is not None and is_lone(header):
                 after = yield from packer.add_lone(chunk, at, section.end)
                 if after > at:
@@ -166,7 +231,6 @@ class Writer:
                 yield from packer.add(view, header, alone=alone)
             else:
                 yield from self._later_part(slot, packer, view, header)
-        yield from packer.flush()
 
     def _later_part(
         self, slot: Slot, packer: Packer, view: memoryview, header: BatchHeader | None
@@ -200,6 +264,7 @@ class Writer:
                 held -= lane.bytes
                 self._on_forgotten(lane.slot, lane.trouble or "its broker is away")
                 self.producer.abandon(lane.slot)
+                self._put_off.discard(lane.slot)
 
     def waits(self) -> Iterator[tuple[int, str]]:
         """Yield why partitions make no progress for the moment, by slot."""
@@ -297,6 +362,7 @@ class Writer:
         """Stop a partition whose pending batches will not be stored."""
         if not slot.share.spread:
             self.producer.abandon(slot.share.slot)
+            self._put_off.discard(slot.share.slot)
         slot.halt = Stopped(slot.share.slot, slot.upstream, kind, reason)
         self._stop(slot)
 

@@ -2,7 +2,6 @@
 
 import time
 from collections import deque
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
@@ -57,7 +56,8 @@ class Refused(NamedTuple):
 class Lane:
     """One remote partition: `sent` holds unacknowledged batches, `waiting` unsent ones, both in order.
 
-    `trouble` is why it makes no progress at the moment; the broker last answered at `known_at`.
+    `size` is how many bytes these are, and `put_off` how many its writer keeps until the lane has room. `trouble` is why
+    it makes no progress at the moment; the broker last answered at `known_at`.
     """
 
     slot: int
@@ -70,17 +70,15 @@ class Lane:
     lost_since: float | None = None
     trouble: str | None = None
     known_at: float = float("-inf")
+    size: int = 0
+    put_off: int = 0
 
     @property
     def bytes(self) -> int:
-        return _size(self.sent) + _size(self.waiting)
+        return self.size + self.put_off
 
 
 Batches: TypeAlias = list[tuple[Lane, Outgoing]]
-
-
-def _size(batches: Iterable[Outgoing]) -> int:
-    return sum(len(batch.payload) for batch in batches)
 
 
 def gather(lanes: list[Lane]) -> Batches:

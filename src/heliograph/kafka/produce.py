@@ -119,8 +119,27 @@ class Producer:
         """Queue a batch behind those of its partition."""
         lane = self._lanes[slot]
         lane.waiting.append(batch)
+        lane.size += len(batch.payload)
         self.unstored_bytes += len(batch.payload)
         self._busy[slot] = lane
+
+    def is_full(self, slot: int) -> bool:
+        """Whether a partition has batches that could not be sent yet: what comes behind them may be joined meanwhile."""
+        return bool(self._lanes[slot].waiting)
+
+    def put_off(self, slot: int, size: int) -> None:
+        """Count bytes that are kept for a partition, and not offered yet, as unstored."""
+        lane = self._lanes[slot]
+        lane.put_off += size
+        self.unstored_bytes += size
+        self._busy[slot] = lane
+
+    def go_on(self, slot: int) -> None:
+        """Note that what was put off for a partition is offered from now on, or dropped."""
+        lane = self._lanes[slot]
+        self.unstored_bytes -= lane.put_off
+        lane.put_off = 0
+        self._rest(lane)
 
     def pump(self, timeout: float = 0.0) -> None:
         """Send what may be sent; process answers, waiting up to `timeout` for one."""
@@ -207,6 +226,7 @@ class Producer:
         """Drop what is queued for a partition that cannot continue; answers still due are ignored."""
         lane = self._lanes[slot]
         self.unstored_bytes -= lane.bytes
+        lane.size = lane.put_off = 0
         lane.waiting.clear()
         lane.sent.clear()
         self._trouble(lane, None)
@@ -326,6 +346,7 @@ class Producer:
             lane.lost_since = None
             lane.known_at = time.monotonic()
             self._trouble(lane, None)
+            lane.size -= len(batch.payload)
             self.unstored_bytes -= len(batch.payload)
             self._on_stored(Stored(lane.slot, batch, base_offset))
             self._rest(lane)
@@ -399,7 +420,7 @@ class Producer:
         lane.trouble = reason
 
     def _rest(self, lane: Lane) -> None:
-        if not lane.sent and not lane.waiting and not lane.in_flight:
+        if not lane.sent and not lane.waiting and not lane.in_flight and not lane.put_off:
             self._busy.pop(lane.slot, None)
             self._trouble(lane, None)
 

@@ -52,6 +52,7 @@ class Assigner:
         self.known: dict[TopicPartition, SourceOffset] = {}  # saved positions
         self.refused: tuple[str, ...] = ()  # why topics are not copied
         self.unknown: dict[TopicPartition, str] = {}  # why partitions cannot begin yet
+        self._logged: dict[TopicPartition, str] = {}  # the same, as it was logged last
 
     def assign(self, desk: Desk) -> None:
         """Give the job every existing partition; a new one only once its start is durable."""
@@ -67,7 +68,7 @@ class Assigner:
         for start in starts:
             self._begin(start, desk)
         offsets = {start.route.source: start.offset for start in starts if not start.barred}
-        self._note_unknown({**self.unknown, **desk.keeper.begin(offsets)})
+        self._settle_unknown({**self.unknown, **desk.keeper.begin(offsets)})
         partitions = self._open(inventory, starts, held)
         if job.assign(partitions):
             log.info(
@@ -143,11 +144,17 @@ class Assigner:
         return starts
 
     def _note_unknown(self, unknown: Mapping[TopicPartition, str]) -> None:
-        """Record the partitions that cannot begin yet; they are checked again soon."""
+        """Record the partitions that cannot begin yet; they are checked again soon. A reason is logged once."""
         for partition, reason in unknown.items():
-            if self.unknown.get(partition) != reason:
+            if self._logged.get(partition) != reason:
                 log.warning("flow=%s partition=%s waits: %s", self._config.flow, partition, reason)
+                self._logged[partition] = reason
         self.unknown = dict(unknown)
+
+    def _settle_unknown(self, unknown: Mapping[TopicPartition, str]) -> None:
+        """Record all partitions that cannot begin after this refresh; the reasons of others may be logged again."""
+        self._note_unknown(unknown)
+        self._logged = dict(unknown)
 
     def _claim(self, target: Cluster, new: Sequence[TopicPartition]) -> None:
         """Take the identities for partitions that are about to be created, so that no other driver can write there."""

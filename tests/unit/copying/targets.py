@@ -35,6 +35,8 @@ class SlowTarget:
         self.ends: dict[int, int] = {}
         self.troubled: dict[int, Lane] = {}
         self.hooks = hooks
+        self.room = 1 << 30  # how many batches of a lane are on their way before it is full
+        self.kept: dict[int, int] = {}  # how many bytes are put off
         self.chance = random.Random(7)
 
     def add(self, lane: Lane) -> None:
@@ -47,11 +49,20 @@ class SlowTarget:
         self.queues[slot].append(batch)
 
     def is_busy(self, slot: int) -> bool:
-        return bool(self.queues.get(slot))
+        return bool(self.queues.get(slot)) or slot in self.kept
 
     @property
     def idle(self) -> bool:
-        return not any(self.queues.values())
+        return not any(self.queues.values()) and not self.kept
+
+    def is_full(self, slot: int) -> bool:
+        return len(self.queues[slot]) >= self.room
+
+    def put_off(self, slot: int, size: int) -> None:
+        self.kept[slot] = self.kept.get(slot, 0) + size
+
+    def go_on(self, slot: int) -> None:
+        del self.kept[slot]
 
     def begin_at(self, slot: int, end: int) -> None:
         """Say where the next batch of a lane is stored."""
@@ -80,17 +91,19 @@ class SlowTarget:
 
     def abandon(self, slot: int) -> None:
         self.queues[slot].clear()
+        self.kept.pop(slot, None)
         if slot in self.troubled:
             del self.troubled[slot]
 
     def trouble(self, slot: int, reason: str) -> None:
         """Have a partition wait for its broker."""
         self.troubled[slot] = lane = Lane(slot, TopicPartition("t", slot), trouble=reason)
-        self.queues[slot] = lane.waiting
+        lane.waiting = self.queues[slot]
+        lane.size = sum(len(batch.payload) for batch in lane.waiting)
 
     @property
     def held_bytes(self) -> int:
-        return sum(lane.bytes for lane in self.troubled.values())
+        return sum(len(batch.payload) for lane in self.troubled.values() for batch in lane.waiting)
 
     def close(self) -> None:
         pass

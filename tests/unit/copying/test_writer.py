@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from heliograph.copying.sections import ChunkSection
 from heliograph.kafka.lane import Lane
 from heliograph.model import Position, StopKind, TopicPartition
 from heliograph.wire.lease_messages import Stopped
@@ -31,7 +32,7 @@ def scene_of(*, ours: bool = True, max_message_bytes: int = 1 << 20) -> Scene:
 
 
 def store_all(scene: Scene) -> None:
-    while scene.target.store_one() is not None:
+    while scene.target.store_one() is not None or scene.writer.go_on():
         pass
 
 
@@ -44,20 +45,23 @@ def many(count: int) -> list[bytes]:
     st.lists(st.lists(bodies, min_size=1, max_size=30), min_size=1, max_size=9),
     st.integers(0, 30),
     st.integers(0, 6),
+    st.integers(1, 4),
 )
 def test_what_is_stored_is_what_was_read_from_the_position_on(
-    contents: list[list[bytes]], skipped: int, at_once: int
+    contents: list[list[bytes]], skipped: int, at_once: int, room: int
 ) -> None:
     source = Batches()
     written = [source.write(some) for some in contents]
     expected = [r for _, records in written for r in records if r.offset >= 500 + skipped]
     scene = Scene()
     scene.take([make_share(position=Position(500 + skipped, 40))])
+    scene.target.room = room
     for batch, records in written:
         # A reader never tells of an offset before the one it began at.
         scene.write(0, batch, max(records[-1].offset + 1, 500 + skipped))
         for _ in range(at_once):
             scene.target.store_one()
+        scene.writer.go_on()
     store_all(scene)
 
     assert [r.body for r in scene.target.stored[0]] == [r.body for r in expected]
@@ -268,11 +272,11 @@ def test_the_largest_partitions_that_wait_for_brokers_are_given_back_above_a_cap
     scene = Scene()
     scene.take([make_share(slot=slot) for slot in range(4)])
     for slot, times in enumerate([1, 5, 3, 9]):
-        scene.target.trouble(slot, f"broker {slot} is away")
         source = Batches()
         for _ in range(times):
             batch, _ = source.write([encode_body(b"k", b"v")] * 20)
             scene.write(slot, batch, source.offset)
+        scene.target.trouble(slot, f"broker {slot} is away")
     size = scene.target.held_bytes // 18
 
     scene.writer.give_back(18 * size)
@@ -282,3 +286,95 @@ def test_the_largest_partitions_that_wait_for_brokers_are_given_back_above_a_cap
     # Nine and five of the eighteen go, and four are within the cap.
     assert scene.forgotten == {3: "broker 3 is away", 1: "broker 1 is away"}
     assert scene.target.held_bytes == 4 * size
+
+
+def put_off(scene: Scene, source: Batches, sections: int) -> None:
+    """Write a section, and some more behind it that find the lane full."""
+    scene.target.room = 1
+    for _ in range(1 + sections):
+        batch, _ = source.write([encode_body(b"k", b"v")] * 2)
+        scene.write(0, batch, source.offset)
+
+
+def test_small_batches_that_find_their_lane_full_go_in_common() -> None:
+    scene, source = scene_of(), Batches()
+    put_off(scene, source, 9)
+    assert not scene.writer.go_on(), "there is no room yet"
+    assert len(scene.target.queues[0]) == 1
+    assert scene.position() == (500, 40)
+
+    scene.target.store(0)
+    assert scene.position() == (502, 42), "what is put off is not stored"
+    assert scene.writer.go_on()
+
+    assert [batch.count for batch in scene.target.queues[0]] == [18]
+    scene.target.store(0)
+    assert scene.position() == (520, 60)
+    assert scene.writer.is_settled(0)
+    assert not scene.target.kept
+
+
+def test_what_is_put_off_lies_in_no_buffer_that_others_need() -> None:
+    scene, source = scene_of(), Batches()
+    put_off(scene, source, 0)
+    buffer = bytearray(source.write([encode_body(b"k", b"v")])[0])
+    with memoryview(buffer) as chunk:
+        scene.writer.write(chunk, ChunkSection(0, 0, len(buffer), source.offset))
+
+    buffer.clear()  # refused while there is a view of it
+    store_all(scene)
+
+    assert scene.position() == (503, 43)
+
+
+def test_a_partition_that_stops_stores_what_was_put_off_first() -> None:
+    scene, source = scene_of(), Batches()
+    put_off(scene, source, 3)
+    scene.writer.halt(Stopped(0, 0, StopKind.OUT_OF_RANGE, "gone"))
+    scene.target.store(0)
+    assert scene.stops == []
+    store_all(scene)
+
+    (stop,) = scene.stops
+    assert (stop.upstream, stop.kind) == (508, StopKind.OUT_OF_RANGE)
+
+
+def test_a_partition_stops_also_where_nothing_of_what_was_put_off_is_delivered() -> None:
+    scene, source = scene_of(), Batches()
+    scene.target.room = 1
+    first, _ = source.write([encode_body(b"k", b"v")])
+    scene.write(0, first, source.offset)
+    marker, _ = source.write([b"\0"], attributes=TRANSACTIONAL | CONTROL)
+    scene.write(0, marker, source.offset)
+    scene.writer.halt(Stopped(0, 0, StopKind.OUT_OF_RANGE, "gone"))
+    store_all(scene)
+
+    (stop,) = scene.stops
+    assert stop.upstream == 502
+    assert not scene.target.kept
+
+
+def test_a_rotten_batch_that_was_put_off_stops_its_partition_once_all_before_it_is_stored() -> None:
+    scene, source = scene_of(), Batches()
+    put_off(scene, source, 2)
+    rotten = bytearray(source.write([encode_body(b"k", b"v")] * 2)[0])
+    rotten[-1] ^= 1
+    scene.write(0, bytes(rotten), source.offset)
+    later, _ = source.write([encode_body(b"k", b"v")])
+    scene.write(0, later, source.offset)
+    store_all(scene)
+
+    (stop,) = scene.stops
+    assert (stop.upstream, stop.kind) == (506, StopKind.CORRUPT)
+    assert not scene.target.kept
+
+
+def test_what_was_put_off_is_forgotten_with_its_partition() -> None:
+    scene, source = scene_of(), Batches()
+    put_off(scene, source, 2)
+    scene.target.refuse(0)
+
+    (stop,) = scene.stops
+    assert (stop.upstream, stop.kind) == (500, StopKind.REFUSED)
+    assert not scene.writer.go_on()
+    scene.writer.leave(0)

@@ -234,3 +234,32 @@ def test_what_waits_for_a_broker_keeps_no_response_alive() -> None:
 
     assert [type(each.payload) for each in (sent, waiting)] == [bytes, bytes]
     assert sent.payload == bytes(10)
+
+
+def test_a_partition_is_full_while_some_of_it_could_not_be_sent() -> None:
+    scene = Scene()
+    assert not scene.producer.is_full(0)
+    scene.send(0, 0)
+    assert scene.producer.is_full(0), "one batch is in flight until its broker is known to answer"
+    assert not scene.producer.is_full(1)
+    scene.brokers.channels[0].answer(answer(0, 100))
+    scene.brokers.channels[0].arrive()
+    assert scene.producer.collect({0})
+    scene.producer.send()
+
+    assert not scene.producer.is_full(0)
+
+
+def test_what_a_writer_has_put_off_counts_as_unstored_and_its_partition_is_not_at_rest() -> None:
+    scene = Scene()
+    scene.producer.put_off(0, 500)
+    assert scene.producer.unstored_bytes == 500
+    assert scene.producer.is_busy(0)
+    assert not scene.producer.idle
+    scene.producer.go_on(0)
+    assert (scene.producer.unstored_bytes, scene.producer.idle) == (0, True)
+
+    scene.send(0)
+    scene.producer.put_off(0, 500)
+    scene.producer.abandon(0)
+    assert scene.producer.unstored_bytes == 0
