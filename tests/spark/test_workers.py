@@ -153,8 +153,9 @@ def test_the_connectors_of_a_killed_worker_go_on_elsewhere_without_loss_or_repea
         }
         workers[0].ask(f"/connectors/{name}/config", "PUT", config)
     for name in names.values():
-        # Any worker answers for all.
-        eventually(lambda name=name: running(workers[1], name), 120, workers[0].tail)  # type: ignore[misc]
+        # Any worker answers for all, as soon as it has read what the others say.
+        for worker in workers:
+            eventually(lambda w=worker, name=name: running(w, name), 120, worker.tail)  # type: ignore[misc]
     owners = {
         workers[0].ask(f"/connectors/{name}/status")["connector"]["worker_id"]
         for name in names.values()
