@@ -95,7 +95,7 @@ def read_request(node: int, frame: bytes) -> Asked:
 
 def write_response(asked: Asked, response: Any) -> bytes:
     """Return a response with its length."""
-    # A client that asks in too new a version is told so in version 0.
+    # A client that asks in too new a version gets the answer in version 0.
     response.API_VERSION = min(asked.version, VERSIONS[asked.api][1]) if asked.request else 0
     response.with_header(correlation_id=asked.correlation)
     return bytes(response.encode(header=True, framed=True))

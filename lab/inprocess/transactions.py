@@ -22,7 +22,9 @@ from lab.inprocess.topics import Topics
 
 _NOBODY = -1
 _NAMES_ITSELF = 3  # the first version of InitProducerId with the identity that its sender has
-_FENCES_BY_NAME = 4  # the first version of InitProducerId in which a fenced producer is told so
+_FENCES_BY_NAME = (
+    4  # the first version of InitProducerId in which a fenced producer learns it by that name
+)
 _NAMED_SINCE = {22: _FENCES_BY_NAME, 24: 2, 26: 2}
 _RESULT = AddPartitionsToTxnResponse.AddPartitionsToTxnTopicResult
 

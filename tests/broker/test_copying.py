@@ -10,24 +10,21 @@ from typing import cast
 import pytest
 from confluent_kafka.admin import AclOperation, ResourceType
 
-from heliograph.copying.lease import LeaseLost
-from heliograph.copying.task import copy
 from heliograph.driving.hands import Rights
 from heliograph.driving.job import FlowJob, JobOptions
 from heliograph.driving.lease_server import LeaseServer
 from heliograph.driving.ownership import Ownership
 from heliograph.driving.partitions import Partition
 from heliograph.driving.rights import Exclusive
-from heliograph.errors import MirrorError
 from heliograph.kafka.cluster import Cluster
 from heliograph.model import Flow, Position, StopKind, TopicPartition
 from heliograph.spark.engine import Engine
-from heliograph.wire.lease_messages import Claim, Limits
+from heliograph.wire.lease_messages import Limits
 from lab.clusters import LiveCluster, Outgoing, eventually
 from lab.counting import endpoint
 from lab.moves import is_moving, rebalance, spread
 from tests.guarded import GuardedCluster
-from tests.unit.driving.engines import FakeEngine
+from tests.unit.driving.engines import FakeEngine, KeptRuns, copy_as_task
 
 pytestmark = pytest.mark.broker
 
@@ -47,10 +44,10 @@ class Pair:
     copies: int = 1
     engine: FakeEngine = field(default_factory=FakeEngine)
     failures: list[str] = field(default_factory=list)
-    runs: dict[TopicPartition, dict[int, int]] = field(default_factory=dict)
+    runs: KeptRuns = field(default_factory=KeptRuns)
 
     def __post_init__(self) -> None:
-        self.engine.run = self.copy
+        self.engine.run = lambda claim: copy_as_task(claim, self.failures)
         self.topic = self.source.create_topic(PARTITIONS, replication=self.copies)
         self.remote = self.target.create_topic(self.placed or PARTITIONS, replication=self.copies)
         self.leases = self.stack.enter_context(closing(LeaseServer()))
@@ -94,7 +91,7 @@ class Pair:
             self.leases,
             self.rights(),
             on_fatal=lambda kind, reason: self.failures.append(f"{kind}: {reason}"),
-            on_runs=self._note_runs,
+            on_runs=self.runs.note,
         )
         job.assign(partitions or [self.partition(index) for index in range(PARTITIONS)])
         if slices == 2:
@@ -106,24 +103,6 @@ class Pair:
 
     def rights(self) -> Rights:
         return Exclusive(self.ownership)
-
-    def copy(self, claim: Claim) -> None:
-        """Do what Spark has a worker do."""
-        try:
-            copy(claim, claim.attempt)
-        except LeaseLost:
-            raise
-        except MirrorError as exc:
-            self.failures.append(str(exc))
-            raise
-        except Exception as exc:
-            self.failures.append(repr(exc))
-            raise
-
-    def _note_runs(self, source: TopicPartition, told: list[tuple[int, int, int]]) -> None:
-        kept = self.runs.setdefault(source, {})
-        for upstream, downstream, count in told:
-            kept.update((upstream + i, downstream + i) for i in range(count))
 
     def produce(self, first: int, count: int) -> None:
         records = [

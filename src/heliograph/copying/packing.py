@@ -1,7 +1,7 @@
 """From source batches to batches the target takes: passed, merged, or re-encoded.
 
 Everything here results in `Outgoing` values, in order. Nothing waits: batches are merged only with
-others of the same chunk, and a batch without a neighbour is passed as it is.
+others that are packed with them, and a batch without a neighbour is passed as it is.
 """
 
 from collections import Counter
@@ -59,7 +59,7 @@ class Stamped(Protocol):
 
 
 class Packer:
-    """Turns the source batches of one section into batches for one remote partition."""
+    """Turns the source batches of sections that follow each other into batches for one remote partition."""
 
     def __init__(self, slot: Slot, merge_bytes: int, verdicts: Counter[str]) -> None:
         self._slot = slot

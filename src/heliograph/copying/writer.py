@@ -44,9 +44,8 @@ from heliograph.wire.record_batch import (
 )
 from heliograph.wire.unpack import unpack
 
-_SMALL = (
-    64 << 10
-)  # bytes; a smaller section that is put off is copied, so that its buffer is free again
+# Bytes: a smaller section that is put off is copied, so that its buffer is free again.
+_SMALL = 64 << 10
 
 
 class Writer:

@@ -2,7 +2,7 @@
 
 Reading needs the role view, and operate where records themselves are read. /api/failover needs failover,
 everything else that changes something needs operate.
-/health is open to all, for probes. A browser on a page of another site is refused, whoever uses it. So is a browser
+/health is open to all, for probes. A browser on a page of another site is refused, whatever the login. So is a browser
 that reached this machine's own listener under a foreign host name.
 """
 

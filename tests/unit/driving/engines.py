@@ -3,6 +3,10 @@
 import threading
 from collections.abc import Callable
 
+from heliograph.copying.lease import LeaseLost
+from heliograph.copying.task import copy
+from heliograph.errors import MirrorError
+from heliograph.model import TopicPartition
 from heliograph.spark.cores import Cores
 from heliograph.wire.lease_messages import Claim
 
@@ -40,3 +44,26 @@ class FakeEngine:
 
     def cancel(self, group: str) -> None:
         self.cancelled.append(group)
+
+
+def copy_as_task(claim: Claim, failures: list[str]) -> None:
+    """Do what Spark has a worker do; note why it fails, unless it only lost its lease."""
+    try:
+        copy(claim, claim.attempt)
+    except LeaseLost:
+        raise
+    except MirrorError as exc:
+        failures.append(str(exc))
+        raise
+    except Exception as exc:
+        failures.append(repr(exc))
+        raise
+
+
+class KeptRuns(dict[TopicPartition, dict[int, int]]):
+    """The downstream offset of each upstream one, by source partition, as a job reported them."""
+
+    def note(self, source: TopicPartition, news: list[tuple[int, int, int]]) -> None:
+        kept = self.setdefault(source, {})
+        for upstream, downstream, count in news:
+            kept.update((upstream + n, downstream + n) for n in range(count))

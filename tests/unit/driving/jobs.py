@@ -5,22 +5,18 @@ from contextlib import ExitStack, closing
 from datetime import timedelta
 from typing import cast
 
-from heliograph.copying.lease import LeaseLost
-from heliograph.copying.task import copy
 from heliograph.driving.job import FlowJob, JobOptions
 from heliograph.driving.lease_server import LeaseServer
 from heliograph.driving.ownership import Ownership
 from heliograph.driving.partitions import Partition
 from heliograph.driving.rights import Exclusive
-from heliograph.errors import MirrorError
 from heliograph.kafka.cluster import Cluster
-from heliograph.model import Flow, Position, TopicPartition
+from heliograph.model import Flow, Position
 from heliograph.spark.engine import Engine
-from heliograph.wire.lease_messages import Claim
 from lab.clusters import eventually
 from lab.moves import spread
 from tests.unit.copying.pairs import LIMITS, Pair
-from tests.unit.driving.engines import FakeEngine
+from tests.unit.driving.engines import FakeEngine, KeptRuns, copy_as_task
 from tests.unit.kafka.brokers import stored_values
 
 WITHIN = timedelta(seconds=20)
@@ -32,10 +28,10 @@ class Driven:
     def __init__(self, stack: ExitStack) -> None:
         self.stack = stack
         self.pair = Pair(stack)
-        self.engine = FakeEngine(self._copy)
+        self.engine = FakeEngine(lambda claim: copy_as_task(claim, self.failures))
         self.failures: list[str] = []
         self.fatal: list[str] = []
-        self.runs: dict[TopicPartition, dict[int, int]] = {}
+        self.runs = KeptRuns()
         self.leases = stack.enter_context(closing(LeaseServer()))
         self.ownership = self.own()
 
@@ -75,7 +71,7 @@ class Driven:
             self.leases,
             Exclusive(self.ownership),
             on_fatal=lambda kind, reason: self.fatal.append(f"{kind}: {reason}"),
-            on_runs=self._note_runs,
+            on_runs=self.runs.note,
         )
         job.assign(partitions or self.partitions())
         if slices == 2:
@@ -111,21 +107,3 @@ class Driven:
         assert {place: len(runs) for place, runs in self.runs.items()} == positions
         assert all(p.clean and p.holder is None for p in job.partitions())
         assert (self.failures, self.fatal) == ([], [])
-
-    def _copy(self, claim: Claim) -> None:
-        """Do what Spark has a worker do."""
-        try:
-            copy(claim, claim.attempt)
-        except LeaseLost:
-            raise
-        except MirrorError as exc:
-            self.failures.append(str(exc))
-            raise
-        except Exception as exc:
-            self.failures.append(repr(exc))
-            raise
-
-    def _note_runs(self, source: TopicPartition, runs: list[tuple[int, int, int]]) -> None:
-        kept = self.runs.setdefault(source, {})
-        for upstream, downstream, count in runs:
-            kept.update((upstream + n, downstream + n) for n in range(count))
